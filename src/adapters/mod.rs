@@ -1,0 +1,4 @@
+//! The outside world: files, the terminal, NVML, processes. Facts come in, nothing is decided here.
+
+pub mod clock;
+pub mod files;

@@ -1,0 +1,120 @@
+//! The page for a terminal or a plain file: headings, aligned facts, boxed tables.
+
+use std::fmt::Write as _;
+
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{Attribute, Cell as BoxCell, CellAlignment, Color, ContentArrangement, Table as BoxTable};
+
+use super::Look;
+use super::page::{Block, Cell, Page, Table, Tone};
+
+pub fn render(page: &Page, look: Look) -> String {
+    let mut out = String::new();
+    for block in &page.blocks {
+        match block {
+            Block::Title(text) => {
+                let _ = writeln!(out, "{}", paint(&text.text(look.lang), Tone::Plain, true, look));
+            }
+            Block::Heading(text) => {
+                let _ = writeln!(out, "\n{}", paint(&text.text(look.lang), Tone::Plain, true, look));
+            }
+            Block::Facts(facts) => {
+                let mut table = empty(look);
+                table.load_style(comfy_table::presets::NOTHING);
+                for (name, cell) in facts {
+                    table
+                        .add_row(vec![BoxCell::new(format!(" {}", name.text(look.lang))), boxed(cell, look)]);
+                }
+                let _ = writeln!(out, "{}", trimmed(&table.to_string()));
+            }
+            Block::Table(table) => {
+                let _ = writeln!(out, "{}", trimmed(&boxed_table(table, look).to_string()));
+            }
+            Block::Note { tone, text } => {
+                let _ = writeln!(out, "{}", paint(&text.text(look.lang), *tone, false, look));
+            }
+            Block::Steps(steps) => {
+                for (index, step) in steps.iter().enumerate() {
+                    let _ = writeln!(out, " {}. {}", index + 1, step.text(look.lang));
+                }
+            }
+        }
+    }
+    out
+}
+
+fn empty(look: Look) -> BoxTable {
+    let mut table = BoxTable::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY);
+    match look.width {
+        Some(width) => {
+            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+        }
+        None => {
+            table.set_content_arrangement(ContentArrangement::Disabled);
+        }
+    }
+    if look.color {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    table
+}
+
+fn boxed_table(table: &Table, look: Look) -> BoxTable {
+    let mut boxed_up = empty(look);
+    boxed_up.set_header(table.headers.iter().map(|header| BoxCell::new(header.text(look.lang))));
+    for row in &table.rows {
+        boxed_up.add_row(row.iter().zip(&table.figures).map(|(cell, figure)| {
+            let cell = boxed(cell, look);
+            if *figure { cell.set_alignment(CellAlignment::Right) } else { cell }
+        }));
+    }
+    boxed_up
+}
+
+fn boxed(cell: &Cell, look: Look) -> BoxCell {
+    let boxed = BoxCell::new(cell.shown(look.lang));
+    match color_of(cell.tone) {
+        Some(color) if look.color => boxed.fg(color),
+        _ => boxed,
+    }
+}
+
+fn color_of(tone: Tone) -> Option<Color> {
+    match tone {
+        Tone::Plain => None,
+        Tone::Good => Some(Color::Green),
+        Tone::Bad => Some(Color::Red),
+        Tone::Doubt => Some(Color::Yellow),
+        Tone::Faint => Some(Color::DarkGrey),
+    }
+}
+
+/// Lines as they are, without the blanks that pad a box's last column.
+fn trimmed(text: &str) -> String {
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+/// A line outside a box, coloured with the same few SGR codes that the boxes use.
+fn paint(text: &str, tone: Tone, bold: bool, look: Look) -> String {
+    if !look.color {
+        return text.to_owned();
+    }
+    let mut cell = BoxCell::new(text);
+    if bold {
+        cell = cell.add_attribute(Attribute::Bold);
+    }
+    if let Some(color) = color_of(tone) {
+        cell = cell.fg(color);
+    }
+    let mut line = BoxTable::new();
+    line.load_style(comfy_table::presets::NOTHING).enforce_styling();
+    line.set_content_arrangement(ContentArrangement::Disabled);
+    line.add_row(vec![cell]);
+    if let Some(column) = line.column_mut(0) {
+        column.set_padding((0, 0));
+    }
+    line.to_string()
+}

@@ -1,0 +1,140 @@
+//! Holds the import table: which module may name which. Scans `crate::…` paths in `src`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// module, what it may import. `words` is a leaf that everyone may use.
+const MAY: &[(&str, &[&str])] = &[
+    ("units", &[]),
+    ("words", &["units"]),
+    ("document", &["units", "words"]),
+    ("exit", &[]),
+    ("gpu", &["units", "words", "document"]),
+    ("model", &["units", "words", "document"]),
+    ("estimate", &["units", "words", "document", "gpu", "model"]),
+    ("probe", &["units", "words", "document", "gpu"]),
+    ("verdict", &["units", "words", "document", "gpu", "model", "estimate", "probe"]),
+    ("adapters", &["units", "words", "document", "gpu", "model", "probe"]),
+    ("render", &["units", "words", "document", "gpu", "model", "estimate", "probe", "verdict"]),
+    ("cli", &["units", "words", "gpu", "model", "estimate", "probe", "verdict", "render"]),
+    (
+        "commands",
+        &[
+            "units", "words", "document", "exit", "gpu", "model", "estimate", "probe", "verdict", "adapters",
+            "render", "cli", "Streams",
+        ],
+    ),
+];
+
+/// Crates that only one layer may touch.
+const ONLY: &[(&str, &[&str])] = &[
+    ("nvml_wrapper", &["adapters"]),
+    ("comfy_table", &["render"]),
+    ("fluent_bundle", &["words"]),
+    ("rustix", &["adapters"]),
+    ("signal_hook", &["adapters"]),
+    ("ureq", &["adapters"]),
+    ("anyhow", &["commands", "lib", "main"]),
+    ("std::fs", &["adapters"]),
+    ("std::process", &["adapters", "main"]),
+    ("std::thread", &["adapters", "commands"]),
+    ("std::time::SystemTime", &["adapters"]),
+    ("std::time::Instant", &["adapters", "commands"]),
+    ("std::env::var", &["adapters", "commands", "lib"]),
+];
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("src is a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn module_of(path: &Path, src: &Path) -> String {
+    let inside = path.strip_prefix(src).expect("below src");
+    let first = inside.components().next().expect("a name").as_os_str().to_string_lossy();
+    first.trim_end_matches(".rs").to_owned()
+}
+
+/// The code without comments, strings left in: none of ours hold `crate::`.
+fn code_of(text: &str) -> String {
+    let before_tests = text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or(text);
+    before_tests.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+fn crate_paths(code: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (at, _) in code.match_indices("crate::") {
+        let rest = &code[at + "crate::".len()..];
+        if let Some(group) = rest.strip_prefix('{') {
+            for part in group.split('}').next().unwrap_or("").split(',') {
+                names.insert(first_name(part.trim()));
+            }
+        } else {
+            names.insert(first_name(rest));
+        }
+    }
+    names.remove("");
+    names
+}
+
+fn first_name(path: &str) -> String {
+    path.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+}
+
+fn violations(files: &[(String, String, String)]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (module, name, text) in files {
+        let code = code_of(text);
+        if let Some((_, may)) = MAY.iter().find(|(m, _)| m == module) {
+            for used in crate_paths(&code) {
+                if used != *module && !may.contains(&used.as_str()) {
+                    wrong.push(format!("{name}: `{module}` must not import `{used}`"));
+                }
+            }
+        } else if module != "lib" && module != "main" {
+            wrong.push(format!("{name}: `{module}` is not in the import table"));
+        }
+        for (path, allowed) in ONLY {
+            if code.contains(path) && !allowed.contains(&module.as_str()) {
+                wrong.push(format!("{name}: `{path}` belongs to {allowed:?}"));
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn data_flows_one_way() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut paths = Vec::new();
+    rust_files(&src, &mut paths);
+    let files: Vec<_> = paths
+        .iter()
+        .map(|path| {
+            (
+                module_of(path, &src),
+                path.strip_prefix(&src).expect("below src").display().to_string(),
+                fs::read_to_string(path).expect("UTF-8"),
+            )
+        })
+        .collect();
+    assert!(files.len() > 20, "the scan found the sources");
+    assert_eq!(violations(&files), Vec::<String>::new());
+}
+
+#[test]
+fn a_planted_violation_is_caught() {
+    let planted =
+        |module: &str, text: &str| violations(&[(module.to_owned(), "x.rs".to_owned(), text.to_owned())]);
+    assert_eq!(planted("gpu", "use crate::estimate::Plan;").len(), 1);
+    assert_eq!(planted("model", "use crate::{units, render::Page};").len(), 1);
+    assert_eq!(planted("verdict", "fn f() { std::fs::read(p); }").len(), 1);
+    assert_eq!(planted("newcomer", "").len(), 1);
+    assert_eq!(planted("units", "// crate::render in a comment").len(), 0);
+}
