@@ -1,0 +1,4 @@
+//! The command line from outside: exact stdout, stderr and status. One binary, one module a command.
+
+mod common;
+mod support;
