@@ -13,7 +13,5 @@ document-newer-hint = update onecard, or write the document again with this vers
 
 label-error = error
 label-hint = hint
-label-note = note
-unknown-value = unknown
 no-value = –
 interval-bytes = { $expected } ({ $low } – { $high })
