@@ -1,1 +1,5 @@
 //! Being built.
+
+mod dtype;
+
+pub use dtype::DType;

@@ -1,0 +1,225 @@
+//! From what was asked to a complete plan: defaults by method, model and stack, and contradictions refused.
+//!
+//! Sources of the stacks' defaults stand beside them in `habits`.
+
+use super::plan::{
+    Attention, Autocast, CheckpointFlavour, Habits, LoraTargets, LossKernel, Method, Optimizer,
+    OptimizerImpl, Plan, Quant, Solve, Stack, Task,
+};
+use crate::model::DType;
+use crate::words::Problem;
+
+/// What was typed; everything that was not is `None`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Asked {
+    pub method: Option<Method>,
+    pub task: Option<Task>,
+    pub seq: Option<u64>,
+    pub batch: Option<u64>,
+    pub grad_accum: Option<u64>,
+    pub resolution: Option<u64>,
+    pub param_dtype: Option<DType>,
+    pub autocast: Option<Autocast>,
+    pub quant: Option<Quant>,
+    pub double_quant: Option<bool>,
+    pub optimizer: Option<Optimizer>,
+    pub gradient_checkpointing: Option<bool>,
+    pub attention: Option<Attention>,
+    pub lora_rank: Option<u64>,
+    pub lora_targets: Option<LoraTargets>,
+    pub lora_dropout: Option<f64>,
+    pub stack: Option<Stack>,
+    pub loss: Option<LossKernel>,
+    pub generate: Option<u64>,
+    pub gpus: Option<u64>,
+    pub zero: Option<u8>,
+    pub fsdp: bool,
+    pub gpu: Vec<String>,
+    pub memory_limit: Option<f64>,
+    pub solve: Option<Solve>,
+    pub steps: Option<u64>,
+    pub epochs: Option<f64>,
+    pub samples: Option<u64>,
+    pub tokens: Option<u64>,
+    pub deadline: Option<f64>,
+    pub price: Option<f64>,
+    pub currency: Option<String>,
+    pub calibrate: Option<String>,
+}
+
+/// What the model itself says about how it is used.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ModelFacts {
+    pub task: Option<Task>,
+    /// Longest sequence that it was built for.
+    pub max_seq: Option<u64>,
+    /// Pixels that it was trained on.
+    pub resolution: Option<u64>,
+    /// What its checkpoint is stored in.
+    pub stored_dtype: Option<DType>,
+}
+
+pub const DEFAULT_SEQ: u64 = 2048;
+pub const DEFAULT_LORA_RANK: u64 = 16;
+pub const DEFAULT_GENERATE: u64 = 32;
+pub const DEFAULT_MEMORY_LIMIT: f64 = 0.85;
+
+/// The complete plan, or the first contradiction in what was asked.
+pub fn resolve(asked: &Asked, model: ModelFacts) -> Result<Plan, Problem> {
+    let stack = asked.stack.unwrap_or_default();
+    let method = asked.method.unwrap_or_default();
+    let task = asked.task.or(model.task).unwrap_or(Task::CausalLm);
+    let adapters = matches!(method, Method::Lora | Method::Qlora);
+    let vision = task == Task::Vision;
+    let param_dtype = asked.param_dtype.unwrap_or_else(|| load_dtype(method, stack, model.stored_dtype));
+    let quant = asked.quant.unwrap_or(if method == Method::Qlora { Quant::Nf4 } else { Quant::None });
+    let autocast = asked.autocast.unwrap_or_else(|| autocast_default(method, stack, param_dtype));
+    let checkpointing = asked.gradient_checkpointing.unwrap_or_else(|| {
+        method == Method::Qlora || (method != Method::Inference && checkpoints_by_default(stack))
+    });
+    let optimizer = asked.optimizer.unwrap_or(Optimizer::AdamW);
+    let habits = habits(stack, optimizer, autocast, quant);
+    Ok(Plan {
+        method,
+        task,
+        seq: (!vision).then(|| {
+            asked.seq.unwrap_or_else(|| model.max_seq.map_or(DEFAULT_SEQ, |max| max.min(DEFAULT_SEQ)))
+        }),
+        batch: asked.batch.unwrap_or(1),
+        grad_accum: asked.grad_accum.unwrap_or(1),
+        resolution: asked.resolution.or(model.resolution).filter(|_| vision),
+        param_dtype,
+        autocast,
+        quant,
+        double_quant: asked.double_quant.unwrap_or(matches!(quant, Quant::Nf4 | Quant::Fp4)),
+        optimizer,
+        gradient_checkpointing: checkpointing && method != Method::Inference,
+        attention: asked.attention.unwrap_or(Attention::Sdpa),
+        lora_rank: adapters.then(|| asked.lora_rank.unwrap_or(DEFAULT_LORA_RANK)),
+        lora_targets: adapters.then(|| asked.lora_targets.clone().unwrap_or_default()),
+        lora_dropout: adapters.then(|| asked.lora_dropout.unwrap_or(0.0)),
+        stack,
+        loss: asked.loss.unwrap_or_else(|| loss_default(stack)),
+        generate: (method == Method::Inference).then(|| asked.generate.unwrap_or(DEFAULT_GENERATE)),
+        gpus: asked.gpus.unwrap_or(1),
+        zero: asked.zero.unwrap_or(0),
+        fsdp: asked.fsdp,
+        gpu: asked.gpu.clone(),
+        memory_limit: asked.memory_limit.unwrap_or(DEFAULT_MEMORY_LIMIT),
+        solve: asked.solve,
+        steps: asked.steps,
+        epochs: asked.epochs,
+        samples: asked.samples,
+        tokens: asked.tokens,
+        deadline: asked.deadline,
+        price: asked.price,
+        currency: asked.currency.clone(),
+        calibrate: asked.calibrate.clone(),
+        habits,
+    })
+}
+
+/// A plain loop trains fp32 parameters under autocast; the stacks load what the checkpoint holds, which
+/// is half precision for nearly every model of today.
+fn load_dtype(method: Method, stack: Stack, stored: Option<DType>) -> DType {
+    match (method, stack) {
+        (Method::Full, Stack::Plain) => DType::Fp32,
+        (Method::Full, _) => stored.unwrap_or(DType::Bf16),
+        _ => DType::Bf16,
+    }
+}
+
+fn autocast_default(method: Method, stack: Stack, param_dtype: DType) -> Autocast {
+    // These turn on bf16 mixed precision unless told otherwise.
+    let mixed = matches!(stack, Stack::Trl | Stack::LlamaFactory | Stack::Axolotl | Stack::Unsloth);
+    let on = match method {
+        Method::Inference => false,
+        Method::Qlora => true,
+        Method::Full => mixed || param_dtype == DType::Fp32,
+        Method::Lora => mixed,
+    };
+    if on { Autocast::Bf16 } else { Autocast::None }
+}
+
+fn checkpoints_by_default(stack: Stack) -> bool {
+    matches!(stack, Stack::Trl | Stack::LlamaFactory | Stack::Unsloth)
+}
+
+fn loss_default(stack: Stack) -> LossKernel {
+    match stack {
+        Stack::Trl => LossKernel::Chunked,
+        Stack::Unsloth => LossKernel::Fused,
+        Stack::Plain | Stack::Trainer | Stack::LlamaFactory | Stack::Axolotl => LossKernel::Full,
+    }
+}
+
+fn habits(stack: Stack, optimizer: Optimizer, autocast: Autocast, quant: Quant) -> Habits {
+    let plain = stack == Stack::Plain;
+    let optimizer_impl = match optimizer {
+        Optimizer::AdamWFused => OptimizerImpl::Fused,
+        // torch.optim takes foreach on CUDA unless told; transformers 5 defaults to adamw_torch_fused.
+        Optimizer::AdamW if !plain => OptimizerImpl::Fused,
+        Optimizer::AdamW | Optimizer::Sgd | Optimizer::SgdMomentum => OptimizerImpl::Foreach,
+        Optimizer::AdamW8bit
+        | Optimizer::PagedAdamW
+        | Optimizer::PagedAdamW8bit
+        | Optimizer::Lion
+        | Optimizer::Adafactor => OptimizerImpl::Loop,
+    };
+    Habits {
+        optimizer_impl,
+        keep_outputs: plain,
+        fp32_outputs: !plain && autocast != Autocast::None,
+        kbit_upcast: quant != Quant::None && matches!(stack, Stack::Plain | Stack::Trainer),
+        adapter_dtype: DType::Fp32,
+        checkpointing: if stack == Stack::Unsloth {
+            CheckpointFlavour::Offloaded
+        } else {
+            CheckpointFlavour::NonReentrant
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Asked, ModelFacts, resolve};
+    use crate::estimate::plan::{Autocast, Method, Plan, Quant, Task};
+    use crate::model::DType;
+
+    fn plan(asked: &Asked) -> Plan {
+        resolve(asked, ModelFacts::default()).expect("no contradiction")
+    }
+
+    fn of(method: Method) -> Plan {
+        plan(&Asked { method: Some(method), ..Asked::default() })
+    }
+
+    #[test]
+    fn defaults_follow_the_method() {
+        let full = of(Method::Full);
+        assert_eq!((full.param_dtype, full.autocast), (DType::Fp32, Autocast::Bf16));
+        assert_eq!((full.quant, full.gradient_checkpointing, full.lora_rank), (Quant::None, false, None));
+        let lora = of(Method::Lora);
+        assert_eq!((lora.param_dtype, lora.autocast), (DType::Bf16, Autocast::None));
+        assert_eq!((lora.lora_rank, lora.lora_dropout), (Some(16), Some(0.0)));
+        let qlora = of(Method::Qlora);
+        assert_eq!((qlora.param_dtype, qlora.autocast), (DType::Bf16, Autocast::Bf16));
+        assert_eq!((qlora.quant, qlora.double_quant, qlora.gradient_checkpointing), (Quant::Nf4, true, true));
+        let inference = of(Method::Inference);
+        assert_eq!((inference.param_dtype, inference.autocast), (DType::Bf16, Autocast::None));
+        assert_eq!((inference.generate, inference.gradient_checkpointing), (Some(32), false));
+        let bf16 = plan(&Asked { param_dtype: Some(DType::Bf16), ..Asked::default() });
+        assert_eq!(bf16.autocast, Autocast::None);
+    }
+
+    #[test]
+    fn the_sequence_never_exceeds_what_the_model_was_built_for() {
+        let short = ModelFacts { max_seq: Some(512), ..ModelFacts::default() };
+        assert_eq!(resolve(&Asked::default(), short).map(|plan| plan.seq), Ok(Some(512)));
+        let long = ModelFacts { max_seq: Some(131_072), ..ModelFacts::default() };
+        assert_eq!(resolve(&Asked::default(), long).map(|plan| plan.seq), Ok(Some(2048)));
+        let images = ModelFacts { task: Some(Task::Vision), resolution: Some(224), ..ModelFacts::default() };
+        let plan = resolve(&Asked::default(), images).expect("no contradiction");
+        assert_eq!((plan.seq, plan.resolution), (None, Some(224)));
+    }
+}
