@@ -1,0 +1,368 @@
+//! The shape of a model as plain data. Every count is in elements, every width in elements of one token's vector.
+
+use serde::{Deserialize, Serialize};
+
+use super::DType;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    Decoder,
+    Encoder,
+    EncoderDecoder,
+    Vision,
+    Diffusion,
+    Multimodal,
+}
+
+/// Whether the parameters are known to the last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Exactness {
+    /// The family's layout is known: counts and layers are exact.
+    Exact,
+    /// The family is unknown and was read by its dimensions alone: widen every interval.
+    Approximate,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelShape {
+    /// `model_type` of config.json, such as `llama`; families differ in the operations they run.
+    pub model_type: String,
+    pub kind: Kind,
+    pub hidden: u64,
+    /// Rows of the token embedding.
+    pub vocab: u64,
+    /// The longest sequence the configuration allows; `None` where nothing bounds it.
+    pub max_positions: Option<u64>,
+    /// The element type the checkpoint states.
+    pub stored_dtype: Option<DType>,
+    pub embed: Embeddings,
+    /// One for decoders and encoders; encoder first, then decoder, for both together; towers before the text model.
+    pub stacks: Vec<Stack>,
+    /// The head that is counted now; `with_head` exchanges it.
+    pub head: Head,
+    /// Every head this family has, the present one included.
+    pub heads: Vec<Head>,
+    /// Parameters that no other field holds (convolutions in front of an encoder, ...).
+    pub extras: Vec<Tensor>,
+    pub exactness: Exactness,
+}
+
+/// What happens before the first layer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Embeddings {
+    pub token: Embedding,
+    /// Learned position table, its padding offset included.
+    pub position: Option<Embedding>,
+    pub token_type: Option<Embedding>,
+    pub norm: Option<Norm>,
+    /// The embedding is multiplied by a constant (Gemma, T5's cousins): one more activation.
+    pub scaled: bool,
+    /// OPT-350m, ALBERT, ELECTRA-small: the table is narrower or wider than the layers.
+    pub project_in: Option<Linear>,
+    pub project_out: Option<Linear>,
+    pub dropout: f64,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Embedding {
+    pub rows: u64,
+    pub width: u64,
+    /// Whisper's encoder positions are parameters that are never trained.
+    pub frozen: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StackRole {
+    Decoder,
+    Encoder,
+    /// An image or audio tower in front of a text model.
+    Tower,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stack {
+    pub role: StackRole,
+    pub hidden: u64,
+    /// In the order they run.
+    pub layers: Vec<Layer>,
+    pub final_norm: Option<Norm>,
+    /// An encoder's own embeddings, where they are not the model's (`None`: shared or none).
+    pub embed: Option<Embeddings>,
+    /// Parameters of the stack outside its layers (T5's relative position table, ...).
+    pub extras: Vec<Tensor>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Layer {
+    pub norms: Vec<(NormSite, Norm)>,
+    pub attention: Attention,
+    /// Attention over the encoder's output.
+    pub cross: Option<Attention>,
+    pub ffn: Ffn,
+    /// Attention and feed-forward read the same input and are added together (GPT-J, Falcon, Phi, Cohere).
+    pub parallel: bool,
+    /// False where the layer runs with the weights of an earlier one (ALBERT): it adds activations, not parameters.
+    pub owns_weights: bool,
+    pub dropout: Dropout,
+    pub extras: Vec<Tensor>,
+}
+
+/// Probabilities in training; 0 where the family has no such dropout.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Dropout {
+    /// On attention probabilities.
+    pub attention: f64,
+    /// On what is added to the residual stream.
+    pub residual: f64,
+    /// After the activation inside the feed-forward.
+    pub activation: f64,
+}
+
+/// Where a norm stands in a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NormSite {
+    /// On the input of attention. In a parallel layer without `FfnIn` the feed-forward reads it too.
+    AttentionIn,
+    /// On the output of attention, before it is added (Gemma 2, OLMo 2).
+    AttentionOut,
+    /// After the addition (BERT, post-norm OPT).
+    AttentionAfter,
+    CrossIn,
+    CrossAfter,
+    FfnIn,
+    FfnOut,
+    FfnAfter,
+    /// Between the projections of attention (sub-norms).
+    AttentionInner,
+    FfnInner,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NormKind {
+    /// `nn.LayerNorm`: one kernel, saves its input, mean and reciprocal deviation.
+    LayerNorm,
+    /// Written out by hand in fp32, then times the weight in the model's type (Llama).
+    Rms,
+    /// By hand in fp32, times (1 + weight) in fp32, then cast (Gemma).
+    RmsPlusOne,
+    /// By hand in fp32, times the weight in fp32, then cast (OLMo 2, GPT-OSS).
+    RmsScaledFp32,
+    /// Mean and variance by hand in fp32 (Cohere).
+    LayerNormByHand,
+    /// `F.layer_norm` in fp32 without parameters (OLMo).
+    LayerNormNoWeight,
+    /// Weight + 1 in `F.layer_norm` (Nemotron).
+    LayerNormPlusOne,
+    /// T5: variance in fp32, the product in the input's type.
+    RmsT5,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Norm {
+    pub kind: NormKind,
+    /// Elements of the weight.
+    pub width: u64,
+    pub weight: bool,
+    pub bias: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QkvLayout {
+    Separate,
+    /// One matrix for query, key and value.
+    Fused,
+    /// Query alone, key and value in one matrix.
+    FusedKv,
+    /// Low-rank latents (`Attention::mla`).
+    Mla,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Attention {
+    pub heads: u64,
+    pub kv_heads: u64,
+    /// Width of one head's query and key; never assumed to be hidden / heads.
+    pub head_dim: u64,
+    /// Width of one head's value; differs from `head_dim` in MLA only.
+    pub v_head_dim: u64,
+    pub layout: QkvLayout,
+    /// Projections in the order they run, output projection last.
+    pub linears: Vec<Linear>,
+    pub qk_norm: Option<QkNorm>,
+    pub position: Position,
+    /// Tokens a query can see, where the layer slides; `None`: all.
+    pub window: Option<u64>,
+    pub causal: bool,
+    /// Scores pass through cap * tanh(score / cap) (Gemma 2).
+    pub softcap: Option<f64>,
+    /// One learned logit a head joins the softmax (GPT-OSS).
+    pub sinks: bool,
+    pub mla: Option<Mla>,
+    pub extras: Vec<Tensor>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "over")]
+pub enum QkNorm {
+    /// Each head on its own, one weight of `head_dim` for all heads (Qwen3, Gemma 3).
+    Head { norm: Norm },
+    /// The whole projection before it is cut into heads (OLMo 2, OLMoE).
+    Whole { query: Norm, key: Norm },
+    /// Each head has its own weights (StableLM 2 12B, Cohere).
+    EachHead { query: Norm, key: Norm },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Position {
+    /// Rotary over the first `dims` elements of each head.
+    Rope {
+        dims: u64,
+    },
+    /// Learned or sinusoidal, added to the embedding.
+    Added,
+    Alibi,
+    /// T5: a learned bias per bucket and head, added to the scores.
+    Buckets {
+        buckets: u64,
+    },
+    /// DeBERTa: content-to-position and position-to-content scores.
+    Disentangled {
+        span: u64,
+    },
+    None,
+}
+
+/// Multi-head latent attention (DeepSeek). Query rank `None`: the query is projected directly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mla {
+    pub q_rank: Option<u64>,
+    pub kv_rank: u64,
+    pub nope_dim: u64,
+    pub rope_dim: u64,
+    pub v_dim: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Ffn {
+    Dense(Mlp),
+    Moe(Moe),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Activation {
+    Silu,
+    /// One kernel (`nn.functional.gelu`, exact or tanh).
+    Gelu,
+    /// Written out by hand with tanh (`gelu_new`, `gelu_fast`, BLOOM): several saved intermediates.
+    GeluByHand,
+    QuickGelu,
+    Relu,
+    ReluSquared,
+    /// GPT-OSS: clamped, with a factor inside the sigmoid.
+    ClampedSwiglu,
+    Other,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Mlp {
+    pub width: u64,
+    /// Gate times up before the last matrix: three matrices instead of two.
+    pub gated: bool,
+    /// Gate and up are one matrix of twice the width.
+    pub fused_gate_up: bool,
+    pub activation: Activation,
+    /// In the order they run.
+    pub linears: Vec<Linear>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Moe {
+    pub experts: u64,
+    pub top_k: u64,
+    /// One expert. Each of its linears has `count` = `experts`.
+    pub expert: Mlp,
+    /// All shared experts together, run as one MLP.
+    pub shared: Option<Mlp>,
+    /// The shared expert's output is weighted by a sigmoid of this linear (Qwen2-MoE).
+    pub shared_gate: Option<Linear>,
+    pub router: Linear,
+}
+
+/// What a linear layer belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    Embedding,
+    Attention,
+    Cross,
+    Mlp,
+    Expert,
+    Router,
+    /// Between embedding and layers, pooler, head transforms.
+    Projection,
+    Norm,
+    Head,
+    Convolution,
+    Other,
+}
+
+/// One linear layer, or `count` equal ones side by side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Linear {
+    /// The last part of the module's name, as LoRA targets say it: `q_proj`.
+    pub name: String,
+    pub d_in: u64,
+    pub d_out: u64,
+    pub bias: bool,
+    pub count: u64,
+    pub role: Role,
+    /// Since transformers 5 the experts (and most routers) are stacked parameters, not `nn.Linear`: PEFT's
+    /// all-linear and bitsandbytes pass them by.
+    pub stacked: bool,
+}
+
+/// A parameter that is neither a linear's, a norm's nor an embedding's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tensor {
+    pub name: String,
+    pub dims: Vec<u64>,
+    pub role: Role,
+    pub frozen: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HeadTask {
+    /// The bare model.
+    Base,
+    CausalLm,
+    MaskedLm,
+    Seq2seq,
+    Classification,
+}
+
+/// What follows the last layer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    pub task: HeadTask,
+    /// Before the output: pooler, transform, dense layers of a classifier, in order.
+    pub before: Vec<Linear>,
+    pub norm: Option<Norm>,
+    /// The output matrix. With `tied`, its weight is the token embedding's; its bias is its own.
+    pub output: Option<Linear>,
+    pub tied: bool,
+    /// Logits pass through cap * tanh(logits / cap).
+    pub softcap: Option<f64>,
+    /// Logits are multiplied by a constant (Cohere, Granite).
+    pub scaled: bool,
+    pub dropout: f64,
+}
