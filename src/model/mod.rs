@@ -8,6 +8,7 @@ mod shape;
 
 pub use dtype::DType;
 pub use shape::{
-    Activation, Attention, Dropout, Embedding, Embeddings, Exactness, Ffn, Head, HeadTask, Kind, Layer, Linear, Mla,
-    Mlp, ModelShape, Moe, Norm, NormKind, NormSite, Position, QkNorm, QkvLayout, Role, Stack, StackRole, Tensor,
+    Activation, Attention, Dropout, Embedding, Embeddings, Exactness, Ffn, Head, HeadTask, Kind, Layer,
+    Linear, Mla, Mlp, ModelShape, Moe, Norm, NormKind, NormSite, Position, QkNorm, QkvLayout, Role, Stack,
+    StackRole, Tensor,
 };
