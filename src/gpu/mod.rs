@@ -1,54 +1,25 @@
 //! GPUs as the rest of the program sees them. `GpuSource` is the port; adapters implement it.
+//!
+//! A GPU is known by its UUID: NVML's index is in PCI order, CUDA's need not be, and both are renumbered
+//! inside containers. What could not be read is `None`, and a `Gap` says why; never 0, never -1.
 
-use serde::{Deserialize, Serialize};
+pub mod device;
+pub mod reading;
+pub mod unread;
 
-use crate::document::Gap;
-use crate::units::Bytes;
+pub use device::{
+    Accounting, Clocks, ComputeCapability, ComputeMode, Driver, Ecc, GpuDevice, Inventory, MemoryMeter,
+    MemoryTotals, MigInstance, MigState, Pcie, Power, Virtualization,
+};
+pub use reading::{GpuProcess, GpuReading, GpuWork, ProcessKind, UtilizationMean, Wants, slows_work};
+pub use unread::Unread;
 
-/// What a sample should hold. Each costs driver time: memory is about 10 µs, a process list up to
-/// milliseconds under load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wants {
-    pub memory: bool,
-    pub processes: bool,
-    /// Utilization, power, energy, temperature, clocks, throttle reasons.
-    pub slow: bool,
-}
-
-/// One process that holds memory on a GPU, as the driver lists it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GpuProcess {
-    /// In the driver's PID namespace, which is not ours inside most containers.
-    pub pid: u32,
-    /// Absent where the driver does not say (WSL, WDDM, no permission).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub used: Option<Bytes>,
-}
-
-/// One GPU at one instant. What could not be read is `None`, and `gaps` says why.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct GpuReading {
-    pub index: u32,
-    /// Allocated by all processes, the driver's own reserve left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory_used: Option<Bytes>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub processes: Option<Vec<GpuProcess>>,
-    /// Share of the driver's last sampling period in which some kernel ran: 0..1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub utilization: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub power_watts: Option<f64>,
-    /// Since the driver was loaded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub energy_joules: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub temperature_c: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sm_clock_mhz: Option<u32>,
-    /// Why clocks are below what was asked for; empty when they are not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub throttle_reasons: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gaps: Vec<Gap>,
+/// Where GPU facts come from: NVML, or a recorded document.
+///
+/// `inventory` is asked once: identity and limits, some tens of driver calls. `sample` is asked up to a
+/// thousand times a second; it costs only what `Wants` names.
+pub trait GpuSource: Send + Sync {
+    fn inventory(&self) -> Inventory;
+    /// All GPUs, and all MIG instances where MIG is on, at one instant. One failing call costs one field.
+    fn sample(&self, wants: Wants) -> Vec<GpuReading>;
 }
