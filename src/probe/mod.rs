@@ -1,1 +1,9 @@
-//! Being built.
+//! What a run did to the GPU: the events of a run (`event`), their fold (`log`) and the record it ends as
+//! (`record`). Pure: clocks, processes and drivers stay in `adapters`.
+
+pub mod record;
+
+pub use record::{
+    Diagnosis, Failure, ForeignProcess, GpuRecord, HostRecord, LossRecord, Outcome, OutcomeKind, Pause,
+    ProbeBody, RunContext, SamplingRecord, StepSeconds, StepsRecord, TimelinePoint, TorchRecord,
+};
