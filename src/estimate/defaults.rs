@@ -1,11 +1,10 @@
-//! From what was asked to a complete plan: defaults by method, model and stack, and contradictions refused.
-//!
-//! Sources of the stacks' defaults stand beside them in `habits`.
+//! From what was asked to a complete plan: defaults by method, model and stack.
 
+use super::checks;
 use super::plan::{
-    Attention, Autocast, CheckpointFlavour, Habits, LoraTargets, LossKernel, Method, Optimizer,
-    OptimizerImpl, Plan, Quant, Solve, Stack, Task,
+    Attention, Autocast, LoraTargets, LossKernel, Method, Optimizer, Plan, Quant, Solve, Stack, Task,
 };
+use super::stacks::{self, Setting};
 use crate::model::DType;
 use crate::words::Problem;
 
@@ -48,11 +47,12 @@ pub struct Asked {
 }
 
 /// What the model itself says about how it is used.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelFacts {
     pub task: Option<Task>,
     /// Longest sequence that it was built for.
     pub max_seq: Option<u64>,
+    pub vocab: Option<u64>,
     /// Pixels that it was trained on.
     pub resolution: Option<u64>,
     /// What its checkpoint is stored in.
@@ -65,33 +65,38 @@ pub const DEFAULT_GENERATE: u64 = 32;
 pub const DEFAULT_MEMORY_LIMIT: f64 = 0.85;
 
 /// The complete plan, or the first contradiction in what was asked.
-pub fn resolve(asked: &Asked, model: ModelFacts) -> Result<Plan, Problem> {
+pub fn resolve(asked: &Asked, model: &ModelFacts) -> Result<Plan, Problem> {
+    checks::refuse(asked, model)?;
     let stack = asked.stack.unwrap_or_default();
     let method = asked.method.unwrap_or_default();
     let task = asked.task.or(model.task).unwrap_or(Task::CausalLm);
     let adapters = matches!(method, Method::Lora | Method::Qlora);
     let vision = task == Task::Vision;
-    let param_dtype = asked.param_dtype.unwrap_or_else(|| load_dtype(method, stack, model.stored_dtype));
-    let quant = asked.quant.unwrap_or(if method == Method::Qlora { Quant::Nf4 } else { Quant::None });
-    let autocast = asked.autocast.unwrap_or_else(|| autocast_default(method, stack, param_dtype));
-    let checkpointing = asked.gradient_checkpointing.unwrap_or_else(|| {
-        method == Method::Qlora || (method != Method::Inference && checkpoints_by_default(stack))
+    let generate = (method == Method::Inference).then(|| asked.generate.unwrap_or(DEFAULT_GENERATE));
+    let seq = (!vision).then(|| {
+        let room = model.max_seq.map(|max| max.saturating_sub(generate.unwrap_or(0)).max(1));
+        asked.seq.unwrap_or_else(|| room.map_or(DEFAULT_SEQ, |max| max.min(DEFAULT_SEQ)))
     });
+    let batch = asked.batch.unwrap_or(1);
+    let param_dtype =
+        asked.param_dtype.unwrap_or_else(|| stacks::load_dtype(method, stack, model.stored_dtype));
+    let quant = asked.quant.unwrap_or(if method == Method::Qlora { Quant::Nf4 } else { Quant::None });
+    let autocast = asked.autocast.unwrap_or_else(|| stacks::autocast(method, stack, param_dtype));
     let optimizer = asked.optimizer.unwrap_or(Optimizer::AdamW);
-    let habits = habits(stack, optimizer, autocast, quant);
+    let loss = asked.loss.unwrap_or_else(|| stacks::loss(stack));
+    let checkpointing = asked.gradient_checkpointing.unwrap_or_else(|| stacks::checkpoints(method, stack));
+    let four_bit = matches!(quant, Quant::Nf4 | Quant::Fp4);
     Ok(Plan {
         method,
         task,
-        seq: (!vision).then(|| {
-            asked.seq.unwrap_or_else(|| model.max_seq.map_or(DEFAULT_SEQ, |max| max.min(DEFAULT_SEQ)))
-        }),
-        batch: asked.batch.unwrap_or(1),
+        seq,
+        batch,
         grad_accum: asked.grad_accum.unwrap_or(1),
         resolution: asked.resolution.or(model.resolution).filter(|_| vision),
         param_dtype,
         autocast,
         quant,
-        double_quant: asked.double_quant.unwrap_or(matches!(quant, Quant::Nf4 | Quant::Fp4)),
+        double_quant: four_bit && asked.double_quant.unwrap_or(true),
         optimizer,
         gradient_checkpointing: checkpointing && method != Method::Inference,
         attention: asked.attention.unwrap_or(Attention::Sdpa),
@@ -99,8 +104,8 @@ pub fn resolve(asked: &Asked, model: ModelFacts) -> Result<Plan, Problem> {
         lora_targets: adapters.then(|| asked.lora_targets.clone().unwrap_or_default()),
         lora_dropout: adapters.then(|| asked.lora_dropout.unwrap_or(0.0)),
         stack,
-        loss: asked.loss.unwrap_or_else(|| loss_default(stack)),
-        generate: (method == Method::Inference).then(|| asked.generate.unwrap_or(DEFAULT_GENERATE)),
+        loss,
+        generate,
         gpus: asked.gpus.unwrap_or(1),
         zero: asked.zero.unwrap_or(0),
         fsdp: asked.fsdp,
@@ -115,79 +120,27 @@ pub fn resolve(asked: &Asked, model: ModelFacts) -> Result<Plan, Problem> {
         price: asked.price,
         currency: asked.currency.clone(),
         calibrate: asked.calibrate.clone(),
-        habits,
+        habits: stacks::habits(Setting {
+            stack,
+            method,
+            optimizer,
+            autocast,
+            quant,
+            loss,
+            tokens: seq.unwrap_or(1).saturating_mul(batch),
+            vocab: model.vocab,
+        }),
     })
-}
-
-/// A plain loop trains fp32 parameters under autocast; the stacks load what the checkpoint holds, which
-/// is half precision for nearly every model of today.
-fn load_dtype(method: Method, stack: Stack, stored: Option<DType>) -> DType {
-    match (method, stack) {
-        (Method::Full, Stack::Plain) => DType::Fp32,
-        (Method::Full, _) => stored.unwrap_or(DType::Bf16),
-        _ => DType::Bf16,
-    }
-}
-
-fn autocast_default(method: Method, stack: Stack, param_dtype: DType) -> Autocast {
-    // These turn on bf16 mixed precision unless told otherwise.
-    let mixed = matches!(stack, Stack::Trl | Stack::LlamaFactory | Stack::Axolotl | Stack::Unsloth);
-    let on = match method {
-        Method::Inference => false,
-        Method::Qlora => true,
-        Method::Full => mixed || param_dtype == DType::Fp32,
-        Method::Lora => mixed,
-    };
-    if on { Autocast::Bf16 } else { Autocast::None }
-}
-
-fn checkpoints_by_default(stack: Stack) -> bool {
-    matches!(stack, Stack::Trl | Stack::LlamaFactory | Stack::Unsloth)
-}
-
-fn loss_default(stack: Stack) -> LossKernel {
-    match stack {
-        Stack::Trl => LossKernel::Chunked,
-        Stack::Unsloth => LossKernel::Fused,
-        Stack::Plain | Stack::Trainer | Stack::LlamaFactory | Stack::Axolotl => LossKernel::Full,
-    }
-}
-
-fn habits(stack: Stack, optimizer: Optimizer, autocast: Autocast, quant: Quant) -> Habits {
-    let plain = stack == Stack::Plain;
-    let optimizer_impl = match optimizer {
-        Optimizer::AdamWFused => OptimizerImpl::Fused,
-        // torch.optim takes foreach on CUDA unless told; transformers 5 defaults to adamw_torch_fused.
-        Optimizer::AdamW if !plain => OptimizerImpl::Fused,
-        Optimizer::AdamW | Optimizer::Sgd | Optimizer::SgdMomentum => OptimizerImpl::Foreach,
-        Optimizer::AdamW8bit
-        | Optimizer::PagedAdamW
-        | Optimizer::PagedAdamW8bit
-        | Optimizer::Lion
-        | Optimizer::Adafactor => OptimizerImpl::Loop,
-    };
-    Habits {
-        optimizer_impl,
-        keep_outputs: plain,
-        fp32_outputs: !plain && autocast != Autocast::None,
-        kbit_upcast: quant != Quant::None && matches!(stack, Stack::Plain | Stack::Trainer),
-        adapter_dtype: DType::Fp32,
-        checkpointing: if stack == Stack::Unsloth {
-            CheckpointFlavour::Offloaded
-        } else {
-            CheckpointFlavour::NonReentrant
-        },
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Asked, ModelFacts, resolve};
-    use crate::estimate::plan::{Autocast, Method, Plan, Quant, Task};
+    use crate::estimate::plan::{Autocast, CheckpointFlavour, LossKernel, Method, Plan, Quant, Stack, Task};
     use crate::model::DType;
 
     fn plan(asked: &Asked) -> Plan {
-        resolve(asked, ModelFacts::default()).expect("no contradiction")
+        resolve(asked, &ModelFacts::default()).expect("no contradiction")
     }
 
     fn of(method: Method) -> Plan {
@@ -215,11 +168,33 @@ mod tests {
     #[test]
     fn the_sequence_never_exceeds_what_the_model_was_built_for() {
         let short = ModelFacts { max_seq: Some(512), ..ModelFacts::default() };
-        assert_eq!(resolve(&Asked::default(), short).map(|plan| plan.seq), Ok(Some(512)));
+        assert_eq!(resolve(&Asked::default(), &short).map(|plan| plan.seq), Ok(Some(512)));
+        let generating = Asked { method: Some(Method::Inference), ..Asked::default() };
+        assert_eq!(resolve(&generating, &short).map(|plan| plan.seq), Ok(Some(480)));
         let long = ModelFacts { max_seq: Some(131_072), ..ModelFacts::default() };
-        assert_eq!(resolve(&Asked::default(), long).map(|plan| plan.seq), Ok(Some(2048)));
+        assert_eq!(resolve(&Asked::default(), &long).map(|plan| plan.seq), Ok(Some(2048)));
         let images = ModelFacts { task: Some(Task::Vision), resolution: Some(224), ..ModelFacts::default() };
-        let plan = resolve(&Asked::default(), images).expect("no contradiction");
+        let plan = resolve(&Asked::default(), &images).expect("no contradiction");
         assert_eq!((plan.seq, plan.resolution), (None, Some(224)));
+    }
+
+    #[test]
+    fn a_stack_brings_its_own_defaults() {
+        let with =
+            |stack, method| plan(&Asked { stack: Some(stack), method: Some(method), ..Asked::default() });
+        let trl = with(Stack::Trl, Method::Qlora);
+        assert_eq!((trl.loss, trl.habits.loss_chunk_tokens), (LossKernel::Chunked, Some(256)));
+        assert_eq!((trl.param_dtype, trl.habits.adapter_dtype), (DType::Fp32, DType::Bf16));
+        assert!(!trl.habits.kbit_upcast && !trl.habits.keep_outputs);
+        let trainer = with(Stack::Trainer, Method::Full);
+        assert_eq!((trainer.param_dtype, trainer.autocast), (DType::Bf16, Autocast::None));
+        let factory = with(Stack::LlamaFactory, Method::Full);
+        assert_eq!((factory.param_dtype, factory.autocast), (DType::Fp32, Autocast::Bf16));
+        assert!(factory.gradient_checkpointing);
+        assert_eq!(factory.habits.checkpointing, CheckpointFlavour::Reentrant);
+        let unsloth = with(Stack::Unsloth, Method::Full);
+        assert_eq!((unsloth.param_dtype, unsloth.autocast), (DType::Bf16, Autocast::Bf16));
+        let plain = with(Stack::Plain, Method::Qlora);
+        assert!(plain.habits.kbit_upcast && plain.habits.keep_outputs);
     }
 }

@@ -184,9 +184,11 @@ pub struct Habits {
     pub optimizer_impl: OptimizerImpl,
     /// The model's outputs (the logits) stay alive while backward runs.
     pub keep_outputs: bool,
+    /// Tokens of one slice of a chunked loss.
+    pub loss_chunk_tokens: Option<u64>,
     /// accelerate's wrapper: outputs are converted to fp32 at the end of an autocast forward pass.
     pub fp32_outputs: bool,
-    /// `prepare_model_for_kbit_training`: what is not quantized becomes fp32.
+    /// `prepare_model_for_kbit_training`: what is not quantized becomes fp32. Without it, it is `param_dtype`.
     pub kbit_upcast: bool,
     /// What adapters are held in.
     pub adapter_dtype: DType,
