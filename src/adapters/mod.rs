@@ -3,3 +3,4 @@
 pub mod clock;
 pub mod files;
 pub mod nvml;
+pub mod python_hook;

@@ -1,6 +1,7 @@
 //! What a run did to the GPU: the events of a run (`event`), their fold (`log`) and the record it ends as
 //! (`record`). Pure: clocks, processes and drivers stay in `adapters`.
 
+pub mod hook_record;
 pub mod record;
 
 pub use record::{

@@ -1,0 +1,180 @@
+//! Loads the hook into the child's Python and reads what it writes.
+//!
+//! `PYTHONPATH` gets one folder in front, with a `sitecustomize.py` that Python's own start-up runs. Each
+//! process appends to a file of its own in a private folder. Nothing here can harm the run: what cannot be
+//! set up or read is a gap with its reason.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use crate::document::Gap;
+use crate::probe::hook_record::{HookLog, HookReport, LiveSteps};
+
+const SITECUSTOMIZE: &str = include_str!("sitecustomize.py");
+const HOOK: &str = include_str!("hook.py");
+
+/// Read from one file at one look, at most.
+const PORTION: u64 = 1024 * 1024;
+/// Files looked at; more are left unread and said.
+const FILE_LIMIT: usize = 4096;
+
+/// The hook in the child's environment. Dropping it removes its folder.
+#[derive(Debug)]
+pub struct HookSession {
+    folder: tempfile::TempDir,
+    log: HookLog,
+    files: BTreeMap<OsString, Tail>,
+    unread: Vec<Gap>,
+}
+
+#[derive(Debug, Default)]
+struct Tail {
+    offset: u64,
+    /// A line whose end has not been written yet.
+    rest: Vec<u8>,
+}
+
+impl HookSession {
+    /// Writes the hook into a private folder: below the system's temporary folder, else below `run_dir`,
+    /// else in shared memory. The session's clock starts here; [`HookSession::restart_clock`] moves it.
+    pub fn prepare(run_dir: &Path) -> Result<HookSession, Gap> {
+        let places = [std::env::temp_dir(), run_dir.to_owned(), PathBuf::from("/dev/shm")];
+        let mut last = None;
+        for place in &places {
+            // A relative or odd path would mean another folder to a child that changes its own; a colon ends
+            // an entry of PYTHONPATH.
+            let Ok(place) = place.canonicalize() else { continue };
+            if place.as_os_str().as_encoded_bytes().contains(&b':') {
+                continue;
+            }
+            match HookSession::prepare_in(&place) {
+                Ok(session) => return Ok(session),
+                Err(error) => last = Some(error),
+            }
+        }
+        let cause =
+            last.map_or_else(|| "no such folder".to_owned(), |error| crate::adapters::files::plain(&error));
+        Err(Gap::new("torch", format!("hook absent: no writable temporary folder ({cause})")))
+    }
+
+    fn prepare_in(place: &Path) -> std::io::Result<HookSession> {
+        // `TempDir` folders are 0700.
+        let folder = tempfile::Builder::new().prefix("onecard-hook-").tempdir_in(place)?;
+        fs::create_dir(folder.path().join("py"))?;
+        fs::create_dir(folder.path().join("records"))?;
+        fs::write(folder.path().join("py/sitecustomize.py"), SITECUSTOMIZE)?;
+        fs::write(folder.path().join("py/onecard_hook.py"), HOOK)?;
+        Ok(HookSession {
+            folder,
+            log: HookLog::new(monotonic_nanos()),
+            files: BTreeMap::new(),
+            unread: Vec::new(),
+        })
+    }
+
+    /// Counts seconds from now: to be called when the child starts.
+    pub fn restart_clock(&mut self) {
+        self.log.set_origin(monotonic_nanos());
+    }
+
+    /// What the child's environment gets, given the one it would have.
+    pub fn env_changes<'a>(
+        &self,
+        current: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
+    ) -> Vec<(OsString, OsString)> {
+        let ours = self.folder.path().join("py").into_os_string();
+        let before = current.into_iter().find(|(key, _)| *key == "PYTHONPATH").map(|(_, value)| value);
+        let mut path = ours;
+        // An empty entry would put the working folder on the search path.
+        if let Some(before) = before.filter(|value| !value.is_empty()) {
+            path.push(":");
+            path.push(before);
+        }
+        vec![
+            ("PYTHONPATH".into(), path),
+            ("ONECARD_HOOK_DIR".into(), self.folder.path().join("records").into_os_string()),
+        ]
+    }
+
+    /// Reads what is new and tells where the run stands. Cheap: a folder listing and the new bytes.
+    pub fn poll(&mut self) -> LiveSteps {
+        self.read_new();
+        self.log.live()
+    }
+
+    /// Reads the rest once the child has ended.
+    pub fn finish(mut self) -> HookReport {
+        while self.read_new() {}
+        for _ in self.files.values().filter(|tail| !tail.rest.is_empty()) {
+            self.log.torn_line();
+        }
+        let log = std::mem::take(&mut self.log);
+        let mut report = log.finish();
+        report.gaps.append(&mut self.unread);
+        report
+    }
+
+    /// Where the records appear, for a reader of raw lines.
+    pub fn records(&self) -> PathBuf {
+        self.folder.path().join("records")
+    }
+
+    /// True when a file still has more than one portion.
+    fn read_new(&mut self) -> bool {
+        let mut more = false;
+        let Ok(entries) = fs::read_dir(self.records()) else { return false };
+        let mut names: Vec<OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
+        names.sort();
+        if names.len() > FILE_LIMIT && self.unread.is_empty() {
+            self.unread
+                .push(Gap::new("torch.processes", format!("more than {FILE_LIMIT} processes wrote records")));
+        }
+        for name in names.into_iter().take(FILE_LIMIT) {
+            let path = self.records().join(&name);
+            let tail = self.files.entry(name.clone()).or_default();
+            // A file that vanished or cannot be read has nothing more to say.
+            if let Ok(read) = read_portion(&path, tail) {
+                more |= read == PORTION;
+                if let Some(lines) = tail.whole_lines() {
+                    self.log.take(&name.to_string_lossy(), &lines);
+                }
+                if tail.rest.len() as u64 > PORTION {
+                    tail.rest.clear();
+                    self.log.torn_line();
+                }
+            }
+        }
+        more
+    }
+}
+
+impl Tail {
+    /// The lines that have their end; the beginning of the next one stays.
+    fn whole_lines(&mut self) -> Option<Vec<u8>> {
+        let end = self.rest.iter().rposition(|byte| *byte == b'\n')?;
+        let rest = self.rest.split_off(end + 1);
+        Some(std::mem::replace(&mut self.rest, rest))
+    }
+}
+
+/// Appends what was written since the last look, one portion at most, and says how much that was.
+fn read_portion(path: &Path, tail: &mut Tail) -> std::io::Result<u64> {
+    let length = fs::metadata(path)?.len();
+    if length <= tail.offset {
+        return Ok(0);
+    }
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(tail.offset))?;
+    let read = file.take(PORTION).read_to_end(&mut tail.rest)? as u64;
+    tail.offset += read;
+    Ok(read)
+}
+
+/// The clock that the hook's records carry: Python's `time.monotonic_ns` is `CLOCK_MONOTONIC`.
+fn monotonic_nanos() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    (now.tv_sec as u64) * 1_000_000_000 + now.tv_nsec as u64
+}

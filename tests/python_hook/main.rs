@@ -1,0 +1,5 @@
+//! The PyTorch hook in real interpreters. Cases that need PyTorch use `ONECARD_TEST_PYTHON`, else a `python3`
+//! that can import torch, and say loudly when there is none.
+
+mod hostile;
+mod support;
