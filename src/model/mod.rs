@@ -3,12 +3,24 @@
 //! `ModelShape` is plain data, layer by layer, so that the memory engine can walk it and the counter can add it up.
 //! Nothing here opens a file or a socket; `adapters` hands over text and bytes.
 
+mod config;
+mod count;
 mod dtype;
+pub mod families;
 mod shape;
 
+pub use config::Config;
+pub use count::{LoraTargets, Param, ParamCounts};
 pub use dtype::DType;
 pub use shape::{
     Activation, Attention, Dropout, Embedding, Embeddings, Exactness, Ffn, Head, HeadTask, Kind, Layer,
     Linear, Mla, Mlp, ModelShape, Moe, Norm, NormKind, NormSite, Position, QkNorm, QkvLayout, Role, Stack,
     StackRole, Tensor,
 };
+
+use crate::words::{Message, Problem};
+
+/// The shape of a Hugging Face `config.json`, and what was assumed while reading it.
+pub fn read_config(text: &str) -> Result<(ModelShape, Vec<Message>), Problem> {
+    families::read(&Config::parse(text)?)
+}

@@ -93,6 +93,8 @@ pub struct Stack {
     pub embed: Option<Embeddings>,
     /// Parameters of the stack outside its layers (T5's relative position table, ...).
     pub extras: Vec<Tensor>,
+    /// Linears that are there but do not run in a training step (ESM's contact head).
+    pub idle: Vec<Linear>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -295,6 +297,10 @@ pub struct Moe {
     /// The shared expert's output is weighted by a sigmoid of this linear (Qwen2-MoE).
     pub shared_gate: Option<Linear>,
     pub router: Linear,
+    /// PEFT rewrites targets that name the experts' old modules (`gate_proj`, `w1`, `all-linear`, ...) to the stacked
+    /// parameters, the router and, for the fused gate and up, twice the rank; it then leaves the shared expert and
+    /// dense layers alone. False: stacked experts get no adapters.
+    pub peft_rewrites: bool,
 }
 
 /// What a linear layer belongs to.

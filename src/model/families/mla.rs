@@ -1,0 +1,84 @@
+//! Multi-head latent attention: keys and values from a low-rank latent, one rotary key shared by all heads.
+//! Source: modelling files of DeepSeek V2 and V3, MiniCPM3 and Youtu in transformers 5.17.
+
+use super::decoder::Recipe;
+use super::moe::{Facts, experts, mixture};
+use super::parts::{linear, rms, tensor};
+use crate::model::config::Config;
+use crate::model::{Attention, Ffn, Mla, ModelShape, NormKind, Position, QkvLayout, Role};
+use crate::words::Problem;
+
+fn latent(c: &Config, r: &Recipe) -> Result<Attention, Problem> {
+    let mla = Mla {
+        q_rank: c.positive("q_lora_rank")?,
+        kv_rank: c.need("kv_lora_rank")?,
+        nope_dim: c.need("qk_nope_head_dim")?,
+        rope_dim: c.need("qk_rope_head_dim")?,
+        v_dim: c.need("v_head_dim")?,
+    };
+    let (hidden, heads, bias) = (r.hidden, r.heads, r.qkv_bias);
+    let qk = mla.nope_dim + mla.rope_dim;
+    let role = Role::Attention;
+    let mut linears = Vec::new();
+    let mut extras = Vec::new();
+    if let Some(rank) = mla.q_rank {
+        linears.push(linear("q_a_proj", hidden, rank, bias, role));
+        linears.push(linear("q_b_proj", rank, heads * qk, false, role));
+        extras.push(tensor("q_a_layernorm", &[rank], Role::Norm));
+    } else {
+        linears.push(linear("q_proj", hidden, heads * qk, false, role));
+    }
+    linears.push(linear("kv_a_proj_with_mqa", hidden, mla.kv_rank + mla.rope_dim, bias, role));
+    linears.push(linear("kv_b_proj", mla.kv_rank, heads * (mla.nope_dim + mla.v_dim), false, role));
+    extras.push(tensor("kv_a_layernorm", &[mla.kv_rank], Role::Norm));
+    linears.push(linear("o_proj", heads * mla.v_dim, hidden, bias, role));
+    Ok(Attention {
+        kv_heads: heads,
+        head_dim: qk,
+        v_head_dim: mla.v_dim,
+        layout: QkvLayout::Mla,
+        linears,
+        position: Position::Rope { dims: mla.rope_dim },
+        mla: Some(mla),
+        extras,
+        ..r.attention()
+    })
+}
+
+pub(super) fn dense(c: &Config) -> Result<ModelShape, Problem> {
+    let mut r = recipe(c)?;
+    if c.model_type() == "minicpm3" {
+        r.embed.scaled = true;
+        r.logits_scaled = true;
+    }
+    let attention = latent(c, &r)?;
+    Ok(r.build(c, |_, layer| layer.attention = attention.clone()))
+}
+
+/// The head width of these configs is the rotary part alone or missing; hidden need not divide by heads.
+fn recipe(c: &Config) -> Result<Recipe, Problem> {
+    let mut r = Recipe::llama(&c.with_count("head_dim", c.need("v_head_dim")?))?;
+    r.norm = rms(NormKind::Rms, r.hidden);
+    Ok(r)
+}
+
+pub(super) fn deepseek(c: &Config) -> Result<ModelShape, Problem> {
+    let r = recipe(c)?;
+    let attention = latent(c, &r)?;
+    let dense = c.count("first_k_dense_replace")?.unwrap_or(0);
+    let every = c.positive("moe_layer_freq")?.unwrap_or(1);
+    let mut moe = None;
+    if c.positive("num_experts")?.is_some() {
+        let (experts, top_k) = experts(c)?;
+        let width = c.need("moe_intermediate_size")?;
+        let shared_width = width * c.count("n_shared_experts")?.unwrap_or(0);
+        let facts = Facts { experts, top_k, width, shared_width, peft_rewrites: true };
+        moe = Some(mixture(c, r.hidden, &facts));
+    }
+    Ok(r.build(c, |i, layer| {
+        layer.attention = attention.clone();
+        if let Some(moe) = moe.as_ref().filter(|_| i >= dense && i % every == 0) {
+            layer.ffn = Ffn::Moe(moe.clone());
+        }
+    }))
+}

@@ -1,0 +1,104 @@
+//! One reader a family: config → shape. Adding a family adds a row here, its reader, and its row in `defaults.json`.
+
+mod bert;
+mod decoder;
+mod gemma;
+mod gpt;
+mod llama;
+mod mla;
+mod moe;
+mod parts;
+mod seq2seq;
+mod unknown;
+
+use super::ModelShape;
+use super::config::Config;
+use crate::words::{Message, Problem};
+
+type Reader = fn(&Config) -> Result<ModelShape, Problem>;
+
+const READERS: &[(&[&str], Reader)] = &[
+    (&["llama", "yi", "aquila", "helium", "ministral3", "minicpm"], llama::llama),
+    (&["mistral"], llama::mistral),
+    (&["ministral"], llama::ministral),
+    (&["qwen2"], llama::qwen2),
+    (&["qwen3"], llama::qwen3),
+    (&["granite"], llama::granite),
+    (&["smollm3"], llama::smollm3),
+    (&["seed_oss"], llama::seed_oss),
+    (&["arcee"], llama::arcee),
+    (&["apertus"], llama::apertus),
+    (&["ernie4_5"], llama::ernie4_5),
+    (&["hunyuan_v1_dense"], llama::hunyuan_dense),
+    (&["olmo"], llama::olmo),
+    (&["olmo2", "olmo3"], llama::olmo2),
+    (&["exaone4"], llama::exaone4),
+    (&["phi3"], llama::phi3),
+    (&["glm", "glm4"], llama::glm),
+    (&["chatglm"], llama::chatglm),
+    (&["internlm2"], llama::internlm2),
+    (&["baichuan"], llama::baichuan),
+    (&["stablelm", "stablelm_epoch"], llama::stablelm),
+    (&["cohere", "cohere2"], llama::cohere),
+    (&["nemotron"], llama::nemotron),
+    (&["starcoder2"], llama::starcoder2),
+    (&["bitnet"], llama::bitnet),
+    (&["gemma"], gemma::gemma),
+    (&["gemma2", "vaultgemma"], gemma::gemma2),
+    (&["gemma3_text"], gemma::gemma3),
+    (&["gpt2", "gpt_bigcode", "openai-gpt"], gpt::gpt2),
+    (&["gpt_neo"], gpt::gpt_neo),
+    (&["gpt_neox"], gpt::gpt_neox),
+    (&["gptj", "codegen"], gpt::gptj),
+    (&["phi"], gpt::phi),
+    (&["opt"], gpt::opt),
+    (&["bloom"], gpt::bloom),
+    (&["falcon", "RefinedWeb", "RefinedWebModel"], gpt::falcon),
+    (&["mpt"], gpt::mpt),
+    (&["xglm", "biogpt"], gpt::xglm),
+    (&["persimmon"], gpt::persimmon),
+    (&["mixtral"], moe::mixtral),
+    (&["qwen2_moe"], moe::qwen2_moe),
+    (&["qwen3_moe"], moe::qwen3_moe),
+    (&["olmoe", "flex_olmo"], moe::olmoe),
+    (&["minimax_m2"], moe::minimax_m2),
+    (&["gpt_oss"], moe::gpt_oss),
+    (&["phimoe"], moe::phimoe),
+    (&["granitemoe", "granitemoeshared"], moe::granitemoe),
+    (&["glm4_moe", "dots1"], moe::first_dense),
+    (&["ernie4_5_moe"], moe::ernie4_5_moe),
+    (&["llama4_text"], moe::llama4),
+    (&["dbrx"], moe::dbrx),
+    (&["deepseek_v2", "deepseek_v3", "kimi_k2"], mla::deepseek),
+    (&["minicpm3", "youtu"], mla::dense),
+    (&["bert", "ernie"], bert::bert),
+    (&["roberta", "xlm-roberta", "camembert", "data2vec-text"], bert::roberta),
+    (&["mpnet"], bert::mpnet),
+    (&["distilbert"], bert::distilbert),
+    (&["electra"], bert::electra),
+    (&["albert"], bert::albert),
+    (&["deberta-v2"], bert::deberta_v2),
+    (&["modernbert"], bert::modernbert),
+    (&["esm"], bert::esm),
+    (&["nomic_bert"], bert::nomic),
+    (&["t5", "mt5", "umt5"], seq2seq::t5),
+    (&["bart", "mbart", "pegasus", "marian", "m2m_100", "blenderbot", "blenderbot-small"], seq2seq::bart),
+    (&["whisper"], seq2seq::whisper),
+];
+
+fn reader(model_type: &str) -> Option<Reader> {
+    READERS.iter().find(|(types, _)| types.contains(&model_type)).map(|(_, reader)| *reader)
+}
+
+/// Every `model_type` that is read exactly.
+pub fn known() -> impl Iterator<Item = &'static str> {
+    READERS.iter().flat_map(|(types, _)| types.iter().copied())
+}
+
+/// The shape of a config, and what was assumed on the way.
+pub(super) fn read(config: &Config) -> Result<(ModelShape, Vec<Message>), Problem> {
+    if let Some(reader) = reader(config.model_type()) {
+        return Ok((reader(config)?, Vec::new()));
+    }
+    unknown::read(config)
+}
