@@ -1,0 +1,266 @@
+//! Recovery: a complete checkpoint on storage that outlives the instance, and a resumed run that went on where
+//! the interrupted one stopped.
+
+use super::case::Case;
+use super::evidence::{Held, Probe, Recovery, Storage};
+use super::projection::slowest;
+use super::storage::{StorageClass, class_of};
+use super::{Cite, Fact, Figure, Status};
+use crate::words::{Arg, Message};
+
+/// Notice before a polite interruption that most schedulers and clouds give at least (Kubernetes, Slurm and spot
+/// instances of GCP and Azure: 30 s).
+const NOTICE_SECONDS: f64 = 30.0;
+
+/// The recovery test's document: of several ranks, the one that has it; rank 0 comes first.
+fn tested<'a>(case: &Case<'a>) -> Option<(&'a Held<Probe>, &'a Recovery)> {
+    case.probes().iter().find_map(|probe| Some((probe, probe.body.recovery.as_ref()?)))
+}
+
+fn nothing_tested(case: &Case<'_>) -> (Status, Fact) {
+    if case.probes().is_empty() {
+        return (Status::Unknown, Fact::new(Message::new("verdict-no-probe")));
+    }
+    let fact = Fact::new(Message::new("verdict-recovery-untested"));
+    (Status::Unknown, fact.cites(case.probes().iter().map(|probe| probe.cite(""))))
+}
+
+pub(super) fn checkpoint(case: &Case<'_>) -> Option<(Status, Fact)> {
+    if let Some((probe, recovery)) = tested(case)
+        && let Some(checkpoint) = &recovery.checkpoint
+        && let Some(complete) = checkpoint.complete
+    {
+        let id = if complete { "verdict-checkpoint-complete" } else { "verdict-checkpoint-incomplete" };
+        let text = Message::new(id).with("path", checkpoint.path.clone().unwrap_or_default());
+        let mut fact = Fact::new(text).cite(probe.cite("/recovery/checkpoint/complete"));
+        if let Some(bytes) = checkpoint.bytes {
+            fact = fact.value(Figure::Bytes(bytes));
+        }
+        return Some((if complete { Status::Pass } else { Status::Fail }, fact));
+    }
+    for probe in case.probes() {
+        let seen = probe.body.torch.iter().flat_map(|torch| torch.checkpoints.iter().flatten());
+        let all: Vec<(usize, _)> = seen.enumerate().collect();
+        if let Some((at, last)) = all.last() {
+            let broken = last.complete == Some(false);
+            let id = if broken { "verdict-checkpoint-incomplete" } else { "verdict-checkpoint-written" };
+            let text = Message::new(id)
+                .with("path", last.path.clone().unwrap_or_default())
+                .with("count", all.len());
+            let mut fact = Fact::new(text).cite(probe.cite(format!("/torch/checkpoints/{at}")));
+            if let Some(bytes) = last.bytes {
+                fact = fact.value(Figure::Bytes(bytes));
+            }
+            let status = match last.complete {
+                Some(true) => Status::Pass,
+                Some(false) => Status::Fail,
+                None => Status::Unknown,
+            };
+            return Some((status, fact));
+        }
+    }
+    let (status, _) = nothing_tested(case);
+    let fact = Fact::new(Message::new("verdict-checkpoint-none"));
+    Some((status, fact.cites(case.probes().iter().map(|probe| probe.cite("")))))
+}
+
+/// Where the checkpoint lies, with the facts about its mount if there are any.
+fn storage_facts(case: &Case<'_>) -> Option<(Storage, Cite)> {
+    if let Some((probe, recovery)) = tested(case)
+        && let Some(storage) = recovery.checkpoint.as_ref().and_then(|checkpoint| checkpoint.storage.clone())
+    {
+        return Some((storage, probe.cite("/recovery/checkpoint/storage")));
+    }
+    case.probes().iter().find_map(|probe| {
+        let checkpoints = probe.body.torch.as_ref()?.checkpoints.as_ref()?;
+        let (at, storage) =
+            checkpoints.iter().enumerate().rev().find_map(|(at, seen)| Some((at, seen.storage.clone()?)))?;
+        Some((storage, probe.cite(format!("/torch/checkpoints/{at}/storage"))))
+    })
+}
+
+pub(super) fn storage(case: &Case<'_>) -> Option<(Status, Fact)> {
+    if let Some((facts, cite)) = storage_facts(case) {
+        let class = class_of(&facts);
+        let place = facts.mount_point.clone().unwrap_or_else(|| "?".to_owned());
+        let kind = facts.fs_type.clone().unwrap_or_else(|| "?".to_owned());
+        let text = Message::new(storage_text(class)).with("place", place).with("kind", kind);
+        let fact = Fact::new(text).value(Figure::Word(class.key().to_owned())).cite(cite);
+        let status = match class.outlives_instance() {
+            Some(true) => Status::Pass,
+            Some(false) => Status::Fail,
+            None => Status::Unknown,
+        };
+        return Some((status, fact));
+    }
+    let durable = tested(case).and_then(|(probe, recovery)| Some((probe, recovery.checkpoint.as_ref()?.durable?)));
+    Some(match durable {
+        Some((probe, true)) => {
+            let fact = Fact::new(Message::new("verdict-storage-durable")).value(Figure::Flag(true));
+            (Status::Pass, fact.cite(probe.cite("/recovery/checkpoint/durable")))
+        }
+        Some((probe, false)) => {
+            let fact = Fact::new(Message::new("verdict-storage-not-durable")).value(Figure::Flag(false));
+            (Status::Fail, fact.cite(probe.cite("/recovery/checkpoint/durable")))
+        }
+        None => {
+            let fact = Fact::new(Message::new("verdict-storage-untold"));
+            (Status::Unknown, fact.cites(case.probes().iter().map(|probe| probe.cite(""))))
+        }
+    })
+}
+
+fn storage_text(class: StorageClass) -> &'static str {
+    match class {
+        StorageClass::Memory => "verdict-storage-memory",
+        StorageClass::ContainerLayer => "verdict-storage-container",
+        StorageClass::InstanceDisk => "verdict-storage-instance-disk",
+        StorageClass::LocalVolume => "verdict-storage-local-volume",
+        StorageClass::Network => "verdict-storage-network",
+        StorageClass::Unknown => "verdict-storage-unknown",
+    }
+}
+
+pub(super) fn grade(case: &Case<'_>) -> Option<(Status, Fact)> {
+    let Some((probe, recovery)) = tested(case) else { return Some(nothing_tested(case)) };
+    let Some(grade) = recovery.grade.as_deref() else {
+        let fact = Fact::new(Message::new("verdict-grade-untold")).limit(Figure::Word("B".to_owned()));
+        return Some((Status::Unknown, fact.cite(probe.cite("/recovery"))));
+    };
+    let (status, id) = match grade {
+        "A" => (Status::Pass, "verdict-grade-a"),
+        "B" => (Status::Pass, "verdict-grade-b"),
+        "C" => (Status::Fail, "verdict-grade-c"),
+        "D" => (Status::Fail, "verdict-grade-d"),
+        "F" => (Status::Fail, "verdict-grade-f"),
+        _ => (Status::Unknown, "verdict-grade-untold"),
+    };
+    let fact = Fact::new(Message::new(id))
+        .value(Figure::Word(grade.to_owned()))
+        .limit(Figure::Word("B".to_owned()))
+        .cite(probe.cite("/recovery/grade"));
+    Some((status, fact))
+}
+
+/// One thing that has to go on across the interruption.
+struct Thread {
+    key: &'static str,
+    yes: &'static str,
+    no: &'static str,
+    untold: &'static str,
+}
+
+fn continuous(
+    case: &Case<'_>,
+    thread: &Thread,
+    of: impl Fn(&Recovery) -> Option<bool>,
+) -> Option<(Status, Fact)> {
+    let (probe, recovery) = tested(case)?;
+    let (status, id) = match of(recovery) {
+        Some(true) => (Status::Pass, thread.yes),
+        Some(false) => (Status::Fail, thread.no),
+        // Grades A and B say so already: nothing was lost but random state.
+        None if matches!(recovery.grade.as_deref(), Some("A" | "B")) => return None,
+        None => (Status::Unknown, thread.untold),
+    };
+    let cite = of(recovery).map_or_else(
+        || probe.cite("/recovery"),
+        |_| probe.cite(format!("/recovery/{}", thread.key)),
+    );
+    let mut fact = Fact::new(Message::new(id)).cite(cite);
+    if let Some(flag) = of(recovery) {
+        fact = fact.value(Figure::Flag(flag));
+    }
+    Some((status, fact))
+}
+
+pub(super) fn step(case: &Case<'_>) -> Option<(Status, Fact)> {
+    let thread = Thread {
+        key: "step_continuous",
+        yes: "verdict-resume-step-yes",
+        no: "verdict-resume-step-no",
+        untold: "verdict-resume-step-untold",
+    };
+    continuous(case, &thread, |recovery| recovery.step_continuous)
+}
+
+pub(super) fn learning_rate(case: &Case<'_>) -> Option<(Status, Fact)> {
+    let thread = Thread {
+        key: "lr_continuous",
+        yes: "verdict-resume-lr-yes",
+        no: "verdict-resume-lr-no",
+        untold: "verdict-resume-lr-untold",
+    };
+    continuous(case, &thread, |recovery| recovery.lr_continuous)
+}
+
+pub(super) fn loss(case: &Case<'_>) -> Option<(Status, Fact)> {
+    let thread = Thread {
+        key: "loss_continuous",
+        yes: "verdict-resume-loss-yes",
+        no: "verdict-resume-loss-no",
+        untold: "verdict-resume-loss-untold",
+    };
+    continuous(case, &thread, |recovery| recovery.loss_continuous)
+}
+
+pub(super) fn atomic(case: &Case<'_>) -> Option<Fact> {
+    let (probe, recovery) = tested(case)?;
+    if recovery.checkpoint.as_ref()?.atomic? {
+        return None;
+    }
+    let fact = Fact::new(Message::new("verdict-not-atomic")).value(Figure::Flag(false));
+    Some(fact.cite(probe.cite("/recovery/checkpoint/atomic")))
+}
+
+pub(super) fn damage(case: &Case<'_>) -> Option<Fact> {
+    let (probe, recovery) = tested(case)?;
+    let survived = recovery.survives_damage.as_ref()?;
+    let not: Vec<&str> = survived
+        .iter()
+        .filter(|(_, value)| value.as_bool() == Some(false))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    if not.is_empty() {
+        return None;
+    }
+    let text = Message::new("verdict-damage").with("names", not.join(", "));
+    let fact = Fact::new(text).value(Figure::Count(not.len() as u64));
+    Some(fact.cite(probe.cite("/recovery/survives_damage")))
+}
+
+/// What one interruption costs: the steps since the checkpoint, done again, and the restart.
+pub(super) fn lost_work(case: &Case<'_>) -> Option<Fact> {
+    let (probe, recovery) = tested(case)?;
+    let (steps, restart) = (recovery.lost_steps?, recovery.restart_seconds?);
+    let (_, _, mean) = slowest(case)?;
+    let seconds = steps as f64 * mean + restart;
+    let gpus = case.used_gpus().len().max(1) as u64;
+    let cost = case.asked.price.as_ref().and_then(|price| price.cost(seconds, gpus));
+    let text = match &cost {
+        Some(cost) => Message::new("verdict-lost-work-cost").with("cost", cost.to_string()),
+        None => Message::new("verdict-lost-work"),
+    };
+    let text = text
+        .with("steps", steps)
+        .with("restart", Arg::Seconds(restart))
+        .with("seconds", Arg::Seconds(seconds));
+    let fact = Fact::new(text).value(Figure::Seconds(seconds));
+    Some(fact.cite(probe.cite("/recovery/lost_steps")).cite(probe.cite("/recovery/restart_seconds")))
+}
+
+/// A save on notice needs a step and a save within half of it (the rest is for what goes wrong).
+pub(super) fn notice(case: &Case<'_>) -> Option<Fact> {
+    let (probe, recovery) = tested(case)?;
+    let save = recovery.checkpoint.as_ref()?.save_seconds?;
+    let (_, seconds, mean) = slowest(case)?;
+    let needed = seconds.p90.unwrap_or(mean) + save;
+    if needed <= NOTICE_SECONDS / 2.0 {
+        return None;
+    }
+    let text = Message::new("verdict-notice")
+        .with("needed", Arg::Seconds(needed))
+        .with("notice", Arg::Seconds(NOTICE_SECONDS));
+    let fact = Fact::new(text).value(Figure::Seconds(needed)).limit(Figure::Seconds(NOTICE_SECONDS / 2.0));
+    Some(fact.cite(probe.cite("/recovery/checkpoint/save_seconds")))
+}
