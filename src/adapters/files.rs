@@ -32,6 +32,11 @@ pub fn read_bytes(path: &Path, limit: Bytes) -> Result<Vec<u8>, Problem> {
     Ok(bytes)
 }
 
+/// Whether something is there. A default file that cannot be looked at counts as there, so that reading it says why.
+pub fn exists(path: &Path) -> bool {
+    path.try_exists().unwrap_or(true)
+}
+
 /// A document of the kind that `B` names.
 pub fn read_document<B: Body + DeserializeOwned>(path: &Path) -> Result<Document<B>, Problem> {
     let text = read_text(path, TEXT_LIMIT)?;

@@ -72,5 +72,5 @@ pub enum Command {
     /// Run COMMAND as if onecard were not there, and record what it did to the GPU
     Probe(Box<ProbeArgs>),
     /// Is this card enough for this job: memory, time, precision, recovery
-    Verdict(VerdictArgs),
+    Verdict(Box<VerdictArgs>),
 }

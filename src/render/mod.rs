@@ -2,6 +2,7 @@
 
 pub mod markdown;
 pub mod page;
+pub mod pages;
 pub mod table;
 
 use crate::words::Lang;

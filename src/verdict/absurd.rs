@@ -14,24 +14,24 @@ pub struct Absurd {
 /// The first figure of a probe document that cannot be.
 pub fn absurdity(probe: &Probe) -> Option<Absurd> {
     if probe.duration_seconds.is_some_and(|seconds| !is_time(seconds)) {
-        return Some(at("/duration_seconds".to_owned(), "verdict-absurd-time"));
+        return Some(at("/duration_seconds", "verdict-absurd-time"));
     }
     for (index, gpu) in probe.gpus.iter().flatten().enumerate() {
         if let Some((key, id)) = of_gpu(gpu) {
-            return Some(at(format!("/gpus/{index}/{key}"), id));
+            return Some(at(&format!("/gpus/{index}/{key}"), id));
         }
     }
     let steps = probe.steps.as_ref()?;
     if let Some(key) = steps.step_seconds.as_ref().and_then(of_step) {
-        return Some(at(format!("/steps/step_seconds/{key}"), "verdict-absurd-step"));
+        return Some(at(&format!("/steps/step_seconds/{key}"), "verdict-absurd-step"));
     }
     if steps.tokens_per_second.is_some_and(|rate| !(0.0..1e12).contains(&rate)) {
-        return Some(at("/steps/tokens_per_second".to_owned(), "verdict-absurd-rate"));
+        return Some(at("/steps/tokens_per_second", "verdict-absurd-rate"));
     }
     None
 }
 
-fn at(pointer: String, id: &'static str) -> Absurd {
+fn at(pointer: &str, id: &'static str) -> Absurd {
     Absurd { pointer: format!("/body{pointer}"), why: Message::new(id) }
 }
 
@@ -63,12 +63,9 @@ fn of_gpu(gpu: &ProbeGpu) -> Option<(&'static str, &'static str)> {
 }
 
 fn of_step(seconds: &StepSeconds) -> Option<&'static str> {
-    for (key, figure) in [
-        ("median", seconds.median),
-        ("p10", seconds.p10),
-        ("p90", seconds.p90),
-        ("mean", seconds.mean),
-    ] {
+    for (key, figure) in
+        [("median", seconds.median), ("p10", seconds.p10), ("p90", seconds.p90), ("mean", seconds.mean)]
+    {
         if figure.is_some_and(|x| !is_time(x)) {
             return Some(key);
         }
@@ -101,7 +98,10 @@ mod tests {
         assert_eq!(pointer(gpu(json!({"peak_used": 100}))), None);
         assert_eq!(pointer(gpu(json!({"peak_used": 101}))).as_deref(), Some("/body/gpus/1/peak_used"));
         assert_eq!(pointer(gpu(json!({"memory_total": 0}))).as_deref(), Some("/body/gpus/1/memory_total"));
-        assert_eq!(pointer(gpu(json!({"throttled_share": 1.5}))).as_deref(), Some("/body/gpus/1/throttled_share"));
+        assert_eq!(
+            pointer(gpu(json!({"throttled_share": 1.5}))).as_deref(),
+            Some("/body/gpus/1/throttled_share")
+        );
         let step = |extra| json!({"steps": {"step_seconds": extra}});
         assert_eq!(pointer(step(json!({"mean": 0}))).as_deref(), Some("/body/steps/step_seconds/mean"));
         assert_eq!(pointer(step(json!({"median": -1}))).as_deref(), Some("/body/steps/step_seconds/median"));

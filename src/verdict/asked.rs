@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::dtype::Need;
-use super::money::Price;
 use super::CriterionId;
+use super::money::Price;
+use crate::gpu::Precision;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
@@ -14,7 +14,7 @@ pub struct Asked {
     pub samples_per_step: Option<u64>,
     /// Time for what the probe never saw: evaluations, epoch boundaries.
     pub extra_seconds: Option<f64>,
-    pub need: Option<Need>,
+    pub need: Option<Precision>,
     /// Share of the card's memory that may be used at the peak.
     pub memory_limit: f64,
     pub min_steps: u64,

@@ -1,10 +1,10 @@
 //! The evidence with the joins that several checks need: which GPUs the job used, and what they are.
 
+use super::Cite;
 use super::asked::Asked;
-use super::dtype;
 use super::evidence::{EnvGpu, Evidence, Held, Probe, ProbeGpu};
 use super::projection::Projection;
-use super::Cite;
+use crate::gpu::{Catalog, ComputeCapability, Precision};
 use crate::units::Bytes;
 
 pub(super) struct Case<'a> {
@@ -49,7 +49,7 @@ impl<'a> Case<'a> {
     }
 
     /// Compute capability of each kind of GPU that the job used, with where it stands.
-    pub(super) fn capabilities(&self) -> Vec<((u32, u32), Cite)> {
+    pub(super) fn capabilities(&self) -> Vec<(ComputeCapability, Cite)> {
         let mut found = Vec::new();
         for used in self.used_gpus() {
             if let Some(row) = self.env_row(used) {
@@ -67,7 +67,40 @@ impl<'a> Case<'a> {
         found
     }
 
-    fn env_row(&self, used: UsedGpu<'a>) -> Option<((u32, u32), Cite)> {
+    /// How many GPUs this probe's child used.
+    pub(super) fn gpus_of(&self, probe: &Held<Probe>) -> usize {
+        self.used_gpus().iter().filter(|used| used.probe.name == probe.name).count().max(1)
+    }
+
+    /// FLOP per second that the card can do in this format, by its catalogue row. The slowest card counts.
+    pub(super) fn peak_flops(&self, probe: &Held<Probe>, format: Precision) -> Option<(f64, Cite)> {
+        let used = self.used_gpus().into_iter().filter(|used| used.probe.name == probe.name);
+        let mut slowest: Option<(f64, Cite)> = None;
+        for used in used {
+            let row = Catalog::builtin().of_device(used.gpu.name.as_deref()?, used.gpu.memory_total)?;
+            // A slice of a card has a slice of its peak, and the row does not say which.
+            if !row.memory_agrees {
+                return None;
+            }
+            let peaks = row.spec.peak_gflops;
+            let gflops = match format {
+                Precision::Fp64 => peaks.fp64_tensor.or(peaks.fp64),
+                Precision::Fp32 => peaks.fp32,
+                Precision::Tf32 => peaks.tf32,
+                Precision::Fp16 => peaks.fp16,
+                Precision::Bf16 => peaks.bf16,
+                Precision::Fp8 => peaks.fp8,
+                Precision::Fp4 => peaks.fp4,
+            }?;
+            let flops = f64::from(gflops) * 1e9;
+            if slowest.as_ref().is_none_or(|(least, _)| flops < *least) {
+                slowest = Some((flops, used.cite("name")));
+            }
+        }
+        slowest
+    }
+
+    fn env_row(&self, used: UsedGpu<'a>) -> Option<(ComputeCapability, Cite)> {
         if let Some(env) = &self.evidence.env {
             let gpus = env.body.gpus.as_deref().unwrap_or_default();
             if let Some(at) = same_gpu(gpus, used.gpu) {
@@ -85,12 +118,12 @@ impl<'a> Case<'a> {
             return Some((capability, used.probe.cite(format!("/env/gpus/{at}/compute_capability"))));
         }
         let seen = probe.torch.as_ref()?.gpu.as_ref()?.capability.as_deref()?;
-        Some((dtype::capability(seen)?, used.probe.cite("/torch/gpu/capability")))
+        Some((ComputeCapability::parse(seen)?, used.probe.cite("/torch/gpu/capability")))
     }
 }
 
-fn capability_of(gpu: &EnvGpu) -> Option<(u32, u32)> {
-    dtype::capability(gpu.compute_capability.as_deref()?)
+fn capability_of(gpu: &EnvGpu) -> Option<ComputeCapability> {
+    ComputeCapability::parse(gpu.compute_capability.as_deref()?)
 }
 
 /// By UUID, else by index, else the only one there is.

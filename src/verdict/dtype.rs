@@ -1,125 +1,87 @@
-//! Number formats: what a GPU generation has in hardware, and how PyTorch names them.
-//!
-//! Hardware rows: CUDA C++ programming guide, "compute capabilities" (arithmetic throughput table) and the
-//! tensor-core rows of NVIDIA's architecture whitepapers: fp16 tensor cores from 7.0, bf16 and tf32 from 8.0,
-//! fp8 from 8.9. PyTorch emulates bf16 on older cards and then answers `is_bf16_supported() == True`, which is
-//! why the answer is derived from the compute capability here.
+//! Number formats by the names that PyTorch and people give them. What a card has in hardware is `gpu::precision`'s
+//! answer, from the compute capability: PyTorch emulates bf16 on older cards and then says that it is supported.
 
-use std::fmt;
+use crate::gpu::{ComputeCapability, Precision, Support};
 
-use serde::Serialize;
-
-/// A number format that a job may need.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Need {
-    Fp64,
-    Fp32,
-    Tf32,
-    Fp16,
-    Bf16,
-    Fp8,
-}
-
-impl Need {
-    pub fn key(self) -> &'static str {
-        match self {
-            Need::Fp64 => "fp64",
-            Need::Fp32 => "fp32",
-            Need::Tf32 => "tf32",
-            Need::Fp16 => "fp16",
-            Need::Bf16 => "bf16",
-            Need::Fp8 => "fp8",
-        }
-    }
-
-    /// From PyTorch's name (`torch.bfloat16`, `bfloat16`) or the short one (`bf16`). Integer types are none.
-    pub fn from_name(name: &str) -> Option<Need> {
-        let name = name.trim().to_ascii_lowercase();
-        let name = name.strip_prefix("torch.").unwrap_or(&name);
-        match name {
-            "float64" | "double" | "fp64" => Some(Need::Fp64),
-            "float32" | "float" | "fp32" => Some(Need::Fp32),
-            "tf32" | "tfloat32" => Some(Need::Tf32),
-            "float16" | "half" | "fp16" => Some(Need::Fp16),
-            "bfloat16" | "bf16" => Some(Need::Bf16),
-            name if name.starts_with("float8") || name == "fp8" => Some(Need::Fp8),
-            _ => None,
-        }
+/// From PyTorch's name (`torch.bfloat16`, `bfloat16`) or the short one (`bf16`). Integer types are none.
+pub(super) fn from_name(name: &str) -> Option<Precision> {
+    let name = name.trim().to_ascii_lowercase();
+    let name = name.strip_prefix("torch.").unwrap_or(&name);
+    match name {
+        "float64" | "double" | "fp64" => Some(Precision::Fp64),
+        "float32" | "float" | "fp32" => Some(Precision::Fp32),
+        "tf32" | "tfloat32" => Some(Precision::Tf32),
+        "float16" | "half" | "fp16" => Some(Precision::Fp16),
+        "bfloat16" | "bf16" => Some(Precision::Bf16),
+        name if name.starts_with("float8") || name == "fp8" => Some(Precision::Fp8),
+        name if name.starts_with("float4") || name == "fp4" => Some(Precision::Fp4),
+        _ => None,
     }
 }
 
-impl fmt::Display for Need {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.key())
+/// Whether a job that needs this format gets it from hardware. Slow fp64 is still exact fp64, and its price shows
+/// in the step time; slow fp16 (6.1) has lost the only reason to choose it.
+pub(super) fn is_native(need: Precision, capability: ComputeCapability) -> bool {
+    match need.support(capability) {
+        Support::Native => true,
+        Support::Slow => need == Precision::Fp64,
+        Support::None => false,
     }
 }
 
-/// `9.0`, as NVIDIA writes it: major and minor.
-pub fn capability(text: &str) -> Option<(u32, u32)> {
-    let (major, minor) = text.trim().split_once('.')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
-}
-
-/// The first compute capability with this format in hardware, for text: `8.0`.
-pub fn native_from(need: Need) -> (u32, u32) {
+/// The first compute capability with this format, for sentences.
+pub(super) fn native_from(need: Precision) -> &'static str {
     match need {
-        // Double precision units exist since 1.3, in every card that current drivers run.
-        Need::Fp64 | Need::Fp32 => (1, 3),
-        Need::Fp16 => (5, 3),
-        Need::Tf32 | Need::Bf16 => (8, 0),
-        Need::Fp8 => (8, 9),
+        Precision::Fp64 | Precision::Fp32 => "1.3",
+        Precision::Fp16 => "7.0",
+        Precision::Tf32 | Precision::Bf16 => "8.0",
+        Precision::Fp8 => "8.9",
+        Precision::Fp4 => "10.0",
     }
 }
 
-pub fn is_native(need: Need, capability: (u32, u32)) -> bool {
-    // 6.1 executes fp16 at 1/64 of fp32: present in name, a trap in practice, so not counted as native.
-    !(need == Need::Fp16 && capability == (6, 1)) && capability >= native_from(need)
-}
-
-/// How many times slower fp64 is than fp32 on the card's ordinary units.
-pub fn fp64_slowdown(capability: (u32, u32)) -> u32 {
-    match capability {
-        (6, 0) | (7, 0) | (8, 0) | (9, 0) | (10, 0) => 2,
-        (3, 5 | 7) => 3,
-        (5, _) | (6, _) | (7, _) => 32,
+/// How many times slower fp64 is than fp32 on the card's ordinary units, by the programming guide's table of
+/// results per clock: 1/2 on the data-center chips, 1/32 up to 7.5, 1/64 since.
+pub(super) fn fp64_slowdown(capability: ComputeCapability) -> u32 {
+    match (capability.major, capability.minor) {
+        (6..=10, 0) => 2,
+        (..=7, _) => 32,
         _ => 64,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Need, capability, fp64_slowdown, is_native};
+    use super::{fp64_slowdown, from_name, is_native, native_from};
+    use crate::gpu::{ComputeCapability, Precision};
 
-    #[test]
-    fn bf16_on_turing_is_emulated_and_so_not_native() {
-        assert!(!is_native(Need::Bf16, (7, 5)));
-        assert!(is_native(Need::Bf16, (8, 0)));
-        assert!(is_native(Need::Bf16, (12, 0)));
+    fn at(text: &str) -> ComputeCapability {
+        ComputeCapability::parse(text).expect("a capability")
     }
 
     #[test]
-    fn each_format_begins_with_its_generation() {
-        assert!(is_native(Need::Fp16, (6, 0)) && !is_native(Need::Fp16, (6, 1)) && is_native(Need::Fp16, (7, 0)));
-        assert!(!is_native(Need::Tf32, (7, 5)) && is_native(Need::Tf32, (8, 6)));
-        assert!(!is_native(Need::Fp8, (8, 6)) && is_native(Need::Fp8, (8, 9)));
-        assert!(is_native(Need::Fp64, (7, 5)));
+    fn emulated_is_not_native_and_slow_fp64_is_still_fp64() {
+        assert!(!is_native(Precision::Bf16, at("7.5")));
+        assert!(is_native(Precision::Bf16, at("8.0")));
+        assert!(!is_native(Precision::Fp16, at("6.1")));
+        assert!(is_native(Precision::Fp64, at("8.9")));
+        assert_eq!(
+            (fp64_slowdown(at("9.0")), fp64_slowdown(at("7.5")), fp64_slowdown(at("8.6"))),
+            (2, 32, 64)
+        );
     }
 
     #[test]
-    fn fp64_is_fast_on_data_center_cards_only() {
-        assert_eq!(fp64_slowdown((9, 0)), 2);
-        assert_eq!(fp64_slowdown((8, 6)), 64);
-        assert_eq!(fp64_slowdown((7, 5)), 32);
-        assert_eq!(fp64_slowdown((10, 3)), 64);
+    fn the_first_capability_is_what_the_rule_says() {
+        for need in Precision::ALL {
+            assert!(is_native(need, at(native_from(need)).max(at("5.3"))), "{need}");
+        }
     }
 
     #[test]
     fn pytorchs_names_are_read() {
-        assert_eq!(Need::from_name("torch.bfloat16"), Some(Need::Bf16));
-        assert_eq!(Need::from_name("float8_e4m3fn"), Some(Need::Fp8));
-        assert_eq!(Need::from_name("uint8"), None);
-        assert_eq!(capability("9.0"), Some((9, 0)));
-        assert_eq!(capability("nine"), None);
+        assert_eq!(from_name("torch.bfloat16"), Some(Precision::Bf16));
+        assert_eq!(from_name("float8_e4m3fn"), Some(Precision::Fp8));
+        assert_eq!(from_name("uint8"), None);
     }
 }

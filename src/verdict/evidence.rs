@@ -41,6 +41,13 @@ pub struct Evidence {
 pub struct Env {
     pub driver: Option<Driver>,
     pub gpus: Option<Vec<EnvGpu>>,
+    pub python: Option<Python>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Python {
+    pub packages_hash: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -358,7 +365,8 @@ fn count_or_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u6
 
 /// A list of names, or a map from names to counts.
 fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
-    let wrong = |value: &serde_json::Value| serde::de::Error::custom(format!("`{value}` is no list of names"));
+    let wrong =
+        |value: &serde_json::Value| serde::de::Error::custom(format!("`{value}` is no list of names"));
     match serde_json::Value::deserialize(deserializer)? {
         serde_json::Value::Null => Ok(None),
         serde_json::Value::Object(map) => Ok(Some(map.into_iter().map(|(name, _)| name).collect())),

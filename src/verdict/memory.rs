@@ -132,8 +132,11 @@ fn by_estimate_alone(case: &Case<'_>) -> Option<Judged> {
     let limit = total.scaled(case.asked.memory_limit);
     let over = peak.low > limit;
     let id = if over { "verdict-peak-estimated-over" } else { "verdict-peak-estimated" };
-    let text =
-        Message::new(id).with("low", peak.low).with("high", peak.high).with("limit", limit).with("total", total);
+    let text = Message::new(id)
+        .with("low", peak.low)
+        .with("high", peak.high)
+        .with("limit", limit)
+        .with("total", total);
     let fact = Fact::new(text)
         .value(Figure::Bytes(peak.expected))
         .limit(Figure::Bytes(limit))
@@ -179,9 +182,9 @@ pub(super) fn steps(case: &Case<'_>) -> Option<(Status, Fact)> {
     let source = fewest.body.steps.as_ref().and_then(|steps| steps.source.clone()).unwrap_or_default();
     let enough = seen >= case.asked.min_steps;
     let id = if enough { "verdict-steps-enough" } else { "verdict-steps-few" };
-    let text = Message::new(id).with("count", seen).with("needed", case.asked.min_steps).with("source", source);
-    let fact =
-        Fact::new(text).value(Figure::Steps(seen)).limit(limit).cite(fewest.cite("/steps/count"));
+    let text =
+        Message::new(id).with("count", seen).with("needed", case.asked.min_steps).with("source", source);
+    let fact = Fact::new(text).value(Figure::Steps(seen)).limit(limit).cite(fewest.cite("/steps/count"));
     // Too few steps is missing evidence: the run may simply have been short.
     Some((if enough { Status::Pass } else { Status::Unknown }, fact))
 }
@@ -294,13 +297,16 @@ pub(super) fn beside_estimate(case: &Case<'_>) -> Option<Fact> {
 pub(super) fn growing(case: &Case<'_>) -> Option<Fact> {
     const SMALLEST_RISE: f64 = 0.01;
     for probe in case.probes() {
-        let Some(points) = probe.body.timeline.as_deref().filter(|points| points.len() >= 30) else { continue };
+        let Some(points) = probe.body.timeline.as_deref().filter(|points| points.len() >= 30) else {
+            continue;
+        };
         let end = points.last().map_or(0.0, |point| point.t);
         let most = |from: f64, to: f64| {
             let inside = points.iter().filter(|point| point.t >= from && point.t < to);
             inside.filter_map(|point| point.used).max()
         };
-        let (Some(before), Some(late)) = (most(0.0, end * 2.0 / 3.0), most(end * 2.0 / 3.0, f64::INFINITY)) else {
+        let (Some(before), Some(late)) = (most(0.0, end * 2.0 / 3.0), most(end * 2.0 / 3.0, f64::INFINITY))
+        else {
             continue;
         };
         if late.get() as f64 > before.get() as f64 * (1.0 + SMALLEST_RISE) {

@@ -29,7 +29,6 @@ use crate::words::Message;
 
 pub use absurd::{Absurd, absurdity};
 pub use asked::{Accept, Asked, Length};
-pub use dtype::Need;
 pub use evidence::Evidence;
 pub use figure::Figure;
 pub use money::{Money, Price};

@@ -1,26 +1,28 @@
 //! Precision: what is needed is in this GPU's hardware, and is what the run really used.
+#![expect(clippy::unnecessary_wraps, reason = "the rows of the table of checks have one signature")]
 
 use std::collections::BTreeSet;
 
 use super::case::Case;
-use super::dtype::{self, Need};
+use super::dtype;
 use super::evidence::{Held, Probe, Torch};
 use super::{Cite, Fact, Figure, Status};
+use crate::gpu::Precision;
 use crate::words::Message;
 
 /// Where the answer to "what is needed" comes from: asked, planned, or what the run computed in.
-fn needed(case: &Case<'_>) -> Option<(Need, Option<Cite>)> {
+fn needed(case: &Case<'_>) -> Option<(Precision, Option<Cite>)> {
     if let Some(need) = case.asked.need {
         return Some((need, None));
     }
     if let Some(estimate) = &case.evidence.estimate
         && let Some(plan) = &estimate.body.plan
     {
-        let autocast = plan.autocast.as_deref().and_then(Need::from_name);
+        let autocast = plan.autocast.as_deref().and_then(dtype::from_name);
         if let Some(need) = autocast {
             return Some((need, Some(estimate.cite("/plan/autocast"))));
         }
-        if let Some(need) = plan.param_dtype.as_deref().and_then(Need::from_name) {
+        if let Some(need) = plan.param_dtype.as_deref().and_then(dtype::from_name) {
             return Some((need, Some(estimate.cite("/plan/param_dtype"))));
         }
     }
@@ -32,9 +34,9 @@ fn needed(case: &Case<'_>) -> Option<(Need, Option<Cite>)> {
 
 /// The formats that matrix products ran in: their results as the hook saw them, else autocast's where it was on,
 /// else the parameters' own.
-pub(super) fn computed_in(torch: &Torch) -> Option<(BTreeSet<Need>, &'static str)> {
-    let read = |names: &Option<Vec<String>>| -> BTreeSet<Need> {
-        names.iter().flatten().filter_map(|name| Need::from_name(name)).collect()
+pub(super) fn computed_in(torch: &Torch) -> Option<(BTreeSet<Precision>, &'static str)> {
+    let read = |names: &Option<Vec<String>>| -> BTreeSet<Precision> {
+        names.iter().flatten().filter_map(|name| dtype::from_name(name)).collect()
     };
     let products = read(&torch.matmul_dtypes);
     if !products.is_empty() {
@@ -54,19 +56,18 @@ pub(super) fn native(case: &Case<'_>) -> Option<(Status, Fact)> {
     };
     let capabilities = case.capabilities();
     let Some((lowest, cite)) = capabilities.iter().min_by_key(|(capability, _)| *capability) else {
-        let text = Message::new("verdict-capability-unknown").with("need", need.key());
-        return Some((Status::Unknown, Fact::new(text).limit(Figure::Word(need.key().to_owned())).cites(said)));
+        let text = Message::new("verdict-capability-unknown").with("need", need.to_string());
+        return Some((Status::Unknown, Fact::new(text).limit(Figure::Word(need.to_string())).cites(said)));
     };
-    let shown = |(major, minor): (u32, u32)| format!("{major}.{minor}");
     let is_native = capabilities.iter().all(|(capability, _)| dtype::is_native(need, *capability));
     let id = if is_native { "verdict-native-yes" } else { "verdict-native-no" };
     let text = Message::new(id)
-        .with("need", need.key())
-        .with("capability", shown(*lowest))
-        .with("from", shown(dtype::native_from(need)));
+        .with("need", need.to_string())
+        .with("capability", lowest.to_string())
+        .with("from", dtype::native_from(need));
     let fact = Fact::new(text)
-        .value(Figure::Word(shown(*lowest)))
-        .limit(Figure::Word(shown(dtype::native_from(need))))
+        .value(Figure::Word(lowest.to_string()))
+        .limit(Figure::Word(dtype::native_from(need).to_owned()))
         .cite(cite.clone())
         .cites(said);
     Some((if is_native { Status::Pass } else { Status::Fail }, fact))
@@ -79,31 +80,31 @@ enum Use {
     Untold,
 }
 
-fn use_of(need: Need, torch: &Torch) -> (Use, &'static str) {
+fn use_of(need: Precision, torch: &Torch) -> (Use, &'static str) {
     let Some((formats, key)) = computed_in(torch) else { return (Use::Untold, "") };
-    let found = || formats.iter().map(|format| format.key()).collect::<Vec<_>>().join(", ");
+    let found = || formats.iter().map(Precision::to_string).collect::<Vec<_>>().join(", ");
     let by = |yes: bool| if yes { Use::Yes } else { Use::No(found()) };
-    let fp32_products = key != "autocast_dtypes" && formats == BTreeSet::from([Need::Fp32]);
+    let fp32_products = key != "autocast_dtypes" && formats == BTreeSet::from([Precision::Fp32]);
     match need {
         // TF32 rounds the inputs of fp32 products to 10 bits: then it was not fp32.
-        Need::Fp32 if fp32_products => match torch.tf32_matmul {
+        Precision::Fp32 if fp32_products => match torch.tf32_matmul {
             Some(false) => (Use::Yes, key),
             Some(true) => (Use::No("tf32".to_owned()), "tf32_matmul"),
             None => (Use::Untold, key),
         },
-        Need::Tf32 if fp32_products => match torch.tf32_matmul {
+        Precision::Tf32 if fp32_products => match torch.tf32_matmul {
             Some(true) => (Use::Yes, "tf32_matmul"),
             Some(false) => (Use::No("fp32".to_owned()), "tf32_matmul"),
             None => (Use::Untold, key),
         },
         // Everything must be in the format that is needed for its range or accuracy.
-        Need::Fp64 | Need::Fp32 | Need::Tf32 => (by(formats == BTreeSet::from([need])), key),
+        Precision::Fp64 | Precision::Fp32 | Precision::Tf32 => (by(formats == BTreeSet::from([need])), key),
         // Norms and embeddings may well stay in fp32; what counts is that no other small format was used.
-        Need::Fp16 => (by(formats.contains(&need) && !formats.contains(&Need::Bf16)), key),
-        Need::Bf16 => (by(formats.contains(&need) && !formats.contains(&Need::Fp16)), key),
-        // fp8 products happen inside libraries that keep bf16 on the outside.
-        Need::Fp8 if !formats.contains(&need) => (Use::Untold, key),
-        Need::Fp8 => (Use::Yes, key),
+        Precision::Fp16 => (by(formats.contains(&need) && !formats.contains(&Precision::Bf16)), key),
+        Precision::Bf16 => (by(formats.contains(&need) && !formats.contains(&Precision::Fp16)), key),
+        // Products of eight and four bits happen inside libraries that keep bf16 on the outside.
+        Precision::Fp8 | Precision::Fp4 if !formats.contains(&need) => (Use::Untold, key),
+        Precision::Fp8 | Precision::Fp4 => (Use::Yes, key),
     }
 }
 
@@ -112,7 +113,7 @@ pub(super) fn used(case: &Case<'_>) -> Option<(Status, Fact)> {
         let fact = Fact::new(Message::new("verdict-used-unknown"));
         return Some((Status::Unknown, fact.cites(case.probes().iter().map(|probe| probe.cite("")))));
     };
-    let limit = Figure::Word(need.key().to_owned());
+    let limit = Figure::Word(need.to_string());
     let mut untold = case.probes().is_empty().then(|| Fact::new(Message::new("verdict-used-unknown")));
     let mut cites = Vec::new();
     for probe in case.probes() {
@@ -124,15 +125,16 @@ pub(super) fn used(case: &Case<'_>) -> Option<(Status, Fact)> {
         match answer {
             Use::Yes => cites.push(at(key)),
             Use::No(found) => {
-                let text =
-                    Message::new("verdict-used-no").with("need", need.key()).with("found", found.clone());
+                let text = Message::new("verdict-used-no")
+                    .with("need", need.to_string())
+                    .with("found", found.clone());
                 let fact = Fact::new(text).value(Figure::Word(found)).limit(limit).cite(at(key)).cites(said);
                 return Some((Status::Fail, fact));
             }
             Use::Untold => {
                 let id = match (need, key) {
                     (_, "") => "verdict-used-unknown",
-                    (Need::Fp8, _) => "verdict-used-fp8-untold",
+                    (Precision::Fp8 | Precision::Fp4, _) => "verdict-used-fp8-untold",
                     _ => "verdict-used-tf32-untold",
                 };
                 untold = Some(Fact::new(Message::new(id)).cite(at(key)));
@@ -142,7 +144,7 @@ pub(super) fn used(case: &Case<'_>) -> Option<(Status, Fact)> {
     if let Some(fact) = untold {
         return Some((Status::Unknown, fact.limit(limit)));
     }
-    let text = Message::new("verdict-used-yes").with("need", need.key());
+    let text = Message::new("verdict-used-yes").with("need", need.to_string());
     let fact = Fact::new(text).value(limit.clone()).limit(limit).cites(cites).cites(said);
     Some((Status::Pass, fact))
 }
@@ -166,7 +168,10 @@ pub(super) fn finite_loss(case: &Case<'_>) -> Option<(Status, Fact)> {
     if cites.is_empty() {
         return None;
     }
-    Some((Status::Pass, Fact::new(Message::new("verdict-loss-finite")).value(Figure::Flag(true)).cites(cites)))
+    Some((
+        Status::Pass,
+        Fact::new(Message::new("verdict-loss-finite")).value(Figure::Flag(true)).cites(cites),
+    ))
 }
 
 pub(super) fn ranks_agree(case: &Case<'_>) -> Option<(Status, Fact)> {
@@ -190,7 +195,7 @@ pub(super) fn ranks_agree(case: &Case<'_>) -> Option<(Status, Fact)> {
 
 pub(super) fn fp64_rate(case: &Case<'_>) -> Option<Fact> {
     let (need, _) = needed(case)?;
-    if need != Need::Fp64 {
+    if need != Precision::Fp64 {
         return None;
     }
     let (slowdown, cite) = case

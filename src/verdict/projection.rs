@@ -4,10 +4,10 @@
 //! Sources of the two constants: a card's clock was 5 % lower at its thermal plateau, reached after about 3.5
 //! minutes (club-3090 report); both are allowances for what a short run cannot see, and named in the finding.
 
+use super::Cite;
 use super::asked::Length;
 use super::case::Case;
 use super::evidence::{Held, Probe, StepSeconds};
-use super::Cite;
 
 /// A run shorter than this has not seen a card warm up.
 const PLATEAU_SECONDS: f64 = 210.0;
@@ -133,7 +133,8 @@ impl Projection {
         cites.extend(steps_said.clone());
         let gpus = case.used_gpus().len().max(1) as u64;
         let seen = body.steps.as_ref().and_then(|steps| steps.count).unwrap_or(0);
-        let ended_well = body.outcome.as_ref().is_some_and(|o| o.kind.as_deref() == Some("exited") && o.code == Some(0));
+        let ended_well =
+            body.outcome.as_ref().is_some_and(|o| o.kind.as_deref() == Some("exited") && o.code == Some(0));
         if let Some(duration) = body.duration_seconds.filter(|_| ended_well && seen >= steps) {
             cites.push(probe.cite("/duration_seconds"));
             let exact = Seconds3 { low: duration, expected: duration, high: duration };
@@ -178,7 +179,18 @@ impl Projection {
             high: total_of(step.high * if short { 1.0 + PLATEAU_ALLOWANCE } else { 1.0 }),
         });
         let step = step.unwrap_or(Seconds3 { low: mean, expected: mean, high: mean });
-        Some(Projection { steps, steps_said, step, one_off, saves, total, complete: false, unseen, cites, gpus })
+        Some(Projection {
+            steps,
+            steps_said,
+            step,
+            one_off,
+            saves,
+            total,
+            complete: false,
+            unseen,
+            cites,
+            gpus,
+        })
     }
 }
 

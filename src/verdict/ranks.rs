@@ -84,9 +84,7 @@ pub(super) fn all_present(case: &Case<'_>) -> Option<(Status, Fact)> {
         .with("present", present.len())
         .with("world", world)
         .with("missing", names.join(", "));
-    let fact = Fact::new(text)
-        .value(Figure::Count(present.len() as u64))
-        .limit(Figure::Count(world))
-        .cite(said);
+    let fact =
+        Fact::new(text).value(Figure::Count(present.len() as u64)).limit(Figure::Count(world)).cite(said);
     Some((Status::Unknown, fact))
 }

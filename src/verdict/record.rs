@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::asked::{Asked, Length};
 use super::evidence::Evidence;
+use crate::gpu::Precision;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Record {
@@ -36,7 +37,7 @@ pub struct AskedRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub need: Option<&'static str>,
+    pub need: Option<Precision>,
     /// Per GPU and hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<String>,
@@ -66,7 +67,8 @@ impl Record {
         let watched = evidence.probes.iter().flat_map(|probe| probe.body.gpus.iter().flatten());
         let mut gpus: BTreeSet<String> = watched.filter_map(|gpu| gpu.name.clone()).collect();
         if gpus.is_empty() {
-            gpus = envs().flat_map(|env| env.gpus.iter().flatten()).filter_map(|gpu| gpu.name.clone()).collect();
+            gpus =
+                envs().flat_map(|env| env.gpus.iter().flatten()).filter_map(|gpu| gpu.name.clone()).collect();
         }
         Record {
             command: probe.and_then(|probe| probe.command.as_ref()).and_then(command_line),
@@ -84,7 +86,7 @@ impl Record {
                 length: asked.length,
                 samples_per_step: asked.samples_per_step,
                 extra_seconds: asked.extra_seconds,
-                need: asked.need.map(super::Need::key),
+                need: asked.need,
                 price: asked.price.as_ref().map(super::Price::amount),
                 currency: asked.price.as_ref().map(|price| price.currency().to_owned()),
                 accept: asked
@@ -138,7 +140,10 @@ mod tests {
 
     #[test]
     fn a_command_can_be_typed_again() {
-        assert_eq!(command_line(&json!(["python", "a b.py", "--x='1'"])).as_deref(), Some(r"python 'a b.py' '--x='\''1'\'''"));
+        assert_eq!(
+            command_line(&json!(["python", "a b.py", "--x='1'"])).as_deref(),
+            Some(r"python 'a b.py' '--x='\''1'\'''")
+        );
         assert_eq!(command_line(&json!([])), None);
     }
 }

@@ -1,5 +1,6 @@
 //! Recovery: a complete checkpoint on storage that outlives the instance, and a resumed run that went on where
 //! the interrupted one stopped.
+#![expect(clippy::unnecessary_wraps, reason = "the rows of the table of checks have one signature")]
 
 use super::case::Case;
 use super::evidence::{Held, Probe, Recovery, Storage};
@@ -44,9 +45,8 @@ pub(super) fn checkpoint(case: &Case<'_>) -> Option<(Status, Fact)> {
         if let Some((at, last)) = all.last() {
             let broken = last.complete == Some(false);
             let id = if broken { "verdict-checkpoint-incomplete" } else { "verdict-checkpoint-written" };
-            let text = Message::new(id)
-                .with("path", last.path.clone().unwrap_or_default())
-                .with("count", all.len());
+            let text =
+                Message::new(id).with("path", last.path.clone().unwrap_or_default()).with("count", all.len());
             let mut fact = Fact::new(text).cite(probe.cite(format!("/torch/checkpoints/{at}")));
             if let Some(bytes) = last.bytes {
                 fact = fact.value(Figure::Bytes(bytes));
@@ -93,7 +93,8 @@ pub(super) fn storage(case: &Case<'_>) -> Option<(Status, Fact)> {
         };
         return Some((status, fact));
     }
-    let durable = tested(case).and_then(|(probe, recovery)| Some((probe, recovery.checkpoint.as_ref()?.durable?)));
+    let durable =
+        tested(case).and_then(|(probe, recovery)| Some((probe, recovery.checkpoint.as_ref()?.durable?)));
     Some(match durable {
         Some((probe, true)) => {
             let fact = Fact::new(Message::new("verdict-storage-durable")).value(Figure::Flag(true));
@@ -163,10 +164,8 @@ fn continuous(
         None if matches!(recovery.grade.as_deref(), Some("A" | "B")) => return None,
         None => (Status::Unknown, thread.untold),
     };
-    let cite = of(recovery).map_or_else(
-        || probe.cite("/recovery"),
-        |_| probe.cite(format!("/recovery/{}", thread.key)),
-    );
+    let cite = of(recovery)
+        .map_or_else(|| probe.cite("/recovery"), |_| probe.cite(format!("/recovery/{}", thread.key)));
     let mut fact = Fact::new(Message::new(id)).cite(cite);
     if let Some(flag) = of(recovery) {
         fact = fact.value(Figure::Flag(flag));

@@ -6,7 +6,7 @@
 use super::evidence::Storage;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StorageClass {
+pub(super) enum StorageClass {
     /// In RAM: gone at restart, and counted against the container's memory.
     Memory,
     /// The container's own layer: gone when it is removed.
@@ -22,7 +22,7 @@ pub enum StorageClass {
 }
 
 impl StorageClass {
-    pub fn key(self) -> &'static str {
+    pub(super) fn key(self) -> &'static str {
         match self {
             StorageClass::Memory => "memory",
             StorageClass::ContainerLayer => "container-layer",
@@ -34,7 +34,7 @@ impl StorageClass {
     }
 
     /// `None` where nothing tells.
-    pub fn outlives_instance(self) -> Option<bool> {
+    pub(super) fn outlives_instance(self) -> Option<bool> {
         match self {
             StorageClass::Network => Some(true),
             StorageClass::Memory | StorageClass::ContainerLayer | StorageClass::InstanceDisk => Some(false),
@@ -46,12 +46,29 @@ impl StorageClass {
 const IN_MEMORY: &[&str] = &["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
 const LAYERED: &[&str] = &["overlay", "fuse-overlayfs", "fuse.fuse-overlayfs", "aufs"];
 const REMOTE: &[&str] = &[
-    "nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "ceph", "beegfs", "wekafs", "gpfs", "virtiofs", "9p",
-    "glusterfs", "afs", "pvfs2", "orangefs", "pfs", "daos",
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "lustre",
+    "ceph",
+    "beegfs",
+    "wekafs",
+    "gpfs",
+    "virtiofs",
+    "9p",
+    "glusterfs",
+    "afs",
+    "pvfs2",
+    "orangefs",
+    "pfs",
+    "daos",
 ];
-const INSTANCE_DISKS: &[&str] = &["instance storage", "local ssd", "nvme_card", "ephemeral", "nvme direct disk"];
+const INSTANCE_DISKS: &[&str] =
+    &["instance storage", "local ssd", "nvme_card", "ephemeral", "nvme direct disk"];
 
-pub fn class_of(storage: &Storage) -> StorageClass {
+pub(super) fn class_of(storage: &Storage) -> StorageClass {
     let Some(kind) = storage.fs_type.as_deref().map(str::to_ascii_lowercase) else {
         return StorageClass::Unknown;
     };
@@ -70,8 +87,10 @@ pub fn class_of(storage: &Storage) -> StorageClass {
     if INSTANCE_DISKS.iter().any(|name| model.contains(name)) {
         return StorageClass::InstanceDisk;
     }
-    let in_container =
-        storage.root_fs_type.as_deref().is_some_and(|root| LAYERED.contains(&root.to_ascii_lowercase().as_str()));
+    let in_container = storage
+        .root_fs_type
+        .as_deref()
+        .is_some_and(|root| LAYERED.contains(&root.to_ascii_lowercase().as_str()));
     if in_container { StorageClass::LocalVolume } else { StorageClass::Unknown }
 }
 

@@ -1,11 +1,12 @@
 //! Time: the projected total with its interval against the deadline, what was never seen, and the cost.
+#![expect(clippy::unnecessary_wraps, reason = "the rows of the table of checks have one signature")]
 
 use super::case::Case;
-use super::dtype::Need;
 use super::evidence::{Held, Probe};
 use super::memory::ended_badly;
 use super::projection::{Unseen, planned_steps, slowest};
 use super::{Fact, Figure, Status, precision};
+use crate::gpu::Precision;
 use crate::words::{Arg, Message};
 
 /// More than this of a card's peak has not been sustained by any training run: something was misread.
@@ -33,7 +34,10 @@ pub(super) fn run_ended(case: &Case<'_>) -> Option<(Status, Fact)> {
         return Some((Status::Fail, fact));
     }
     if let Some(probe) = case.probes().iter().find(|probe| probe.body.outcome.is_none()) {
-        return Some((Status::Unknown, Fact::new(Message::new("verdict-ended-unknown")).cite(probe.cite(""))));
+        return Some((
+            Status::Unknown,
+            Fact::new(Message::new("verdict-ended-unknown")).cite(probe.cite("")),
+        ));
     }
     let fact = Fact::new(Message::new("verdict-ended-well"));
     Some((Status::Pass, fact.cites(case.probes().iter().map(|probe| probe.cite("/outcome")))))
@@ -66,7 +70,8 @@ pub(super) fn deadline(case: &Case<'_>) -> Option<(Status, Fact)> {
         return Some((Status::Unknown, limit(Fact::new(Message::new("verdict-total-no-steps")))));
     }
     let Some(projection) = &case.projection else {
-        let id = if case.asked.length.is_some() { "verdict-total-no-batch" } else { "verdict-total-no-length" };
+        let id =
+            if case.asked.length.is_some() { "verdict-total-no-batch" } else { "verdict-total-no-length" };
         return Some((Status::Unknown, limit(Fact::new(Message::new(id)))));
     };
     let Some(total) = projection.total else {
@@ -177,7 +182,7 @@ pub(super) fn physics(case: &Case<'_>) -> Option<(Status, Fact)> {
     let (probe, _, mean) = slowest(case)?;
     let format = probe.body.torch.as_ref().and_then(precision::computed_in)?.0.into_iter().next()?;
     let format = match (format, probe.body.torch.as_ref()?.tf32_matmul) {
-        (Need::Fp32, Some(true)) => Need::Tf32,
+        (Precision::Fp32, Some(true)) => Precision::Tf32,
         (format, _) => format,
     };
     let (peak, cite) = case.peak_flops(probe, format)?;
@@ -191,7 +196,7 @@ pub(super) fn physics(case: &Case<'_>) -> Option<(Status, Fact)> {
         .with("share", Arg::Share(share))
         .with("limit", Arg::Share(MOST_OF_PEAK))
         .with("peak", Arg::Number(peak / 1e12, 1))
-        .with("format", format.key());
+        .with("format", format.to_string());
     let fact = Fact::new(text)
         .value(Figure::Share(share))
         .limit(Figure::Share(MOST_OF_PEAK))
@@ -206,7 +211,8 @@ pub(super) fn spread(case: &Case<'_>) -> Option<Fact> {
     let (probe, seconds, mean) = slowest(case)?;
     let p90 = seconds.p90.filter(|p90| *p90 > mean)?;
     let total = projection.one_off + projection.saves + projection.steps as f64 * p90;
-    let text = Message::new("verdict-spread").with("p90", Arg::Seconds(p90)).with("total", Arg::Seconds(total));
+    let text =
+        Message::new("verdict-spread").with("p90", Arg::Seconds(p90)).with("total", Arg::Seconds(total));
     Some(Fact::new(text).value(Figure::Seconds(total)).cite(probe.cite("/steps/step_seconds/p90")))
 }
 

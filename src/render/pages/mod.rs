@@ -1,0 +1,3 @@
+//! One page builder a command: a document's body in, a page out.
+
+pub mod verdict;

@@ -1,0 +1,493 @@
+//! `onecard verdict`: each criterion's answers, each exit code, bad input, the formats.
+
+use serde_json::{Value, json};
+
+use crate::support::Run;
+
+const GIB: u64 = 1 << 30;
+
+/// A probe document that passes every criterion, with a deadline of an hour and 1,000 steps.
+pub(crate) fn good_probe() -> Value {
+    json!({
+        "kind": "probe", "schema": 1, "tool_version": "0.1.0", "created_at": "2026-11-30T12:00:00Z",
+        "body": {
+            "command": ["python3", "train.py", "--lr", "1e-4"],
+            "started_at": "2026-11-30T11:55:00Z",
+            "duration_seconds": 260.0,
+            "outcome": {"kind": "stopped_by_probe", "code": null, "signal": 15},
+            "context": {"git_commit": "0123456789abcdef0123456789abcdef01234567"},
+            "env": {
+                "driver": {"version": "580.95.05"},
+                "gpus": [{"index": 0, "uuid": "GPU-1", "name": "NVIDIA H200", "compute_capability": "9.0"}]
+            },
+            "gpus": [{
+                "index": 0, "uuid": "GPU-1", "name": "NVIDIA H200", "memory_total": 150_754_820_096_u64,
+                "peak_used": 60 * GIB, "peak_processes": 59 * GIB, "baseline_used": 0,
+                "throttled_share": 0.0, "foreign_processes": [], "samples": 2600
+            }],
+            "steps": {
+                "count": 240, "source": "hook", "warmup_excluded": 10, "total_declared": 1000,
+                "step_seconds": {"median": 1.0, "p10": 0.98, "p90": 1.02, "mean": 1.0, "ci95": [0.99, 1.01]},
+                "tokens_per_second": 8192.0, "last_step": 240
+            },
+            "loss": {"first": 9.0, "last": 4.0, "min": 3.9, "finite": true},
+            "torch": {
+                "version": "2.11.0", "cuda": "13.0",
+                "peak_allocated": 50 * GIB, "peak_reserved": 57 * GIB,
+                "forward_backward_optimizer": true,
+                "parameters": 1_000_000_000, "trainable_parameters": 1_000_000_000,
+                "param_dtypes": ["fp32"], "grad_dtypes": ["fp32"], "autocast_dtypes": ["bf16"],
+                "matmul_dtypes": ["bf16"], "tf32_matmul": false, "tokens_per_step": 8192,
+                "checkpoints": [
+                    {"path": "out/step-100", "bytes": 12 * GIB, "seconds": 2.0, "step": 100, "atomic": true, "complete": true},
+                    {"path": "out/step-200", "bytes": 12 * GIB, "seconds": 2.0, "step": 200, "atomic": true, "complete": true}
+                ]
+            },
+            "failures": [],
+            "recovery": {
+                "mode": "paired", "interrupt": "kill", "interrupted_at_step": 201, "checkpoint_step": 200,
+                "resumed_first_step": 201, "grade": "A", "step_continuous": true, "lr_continuous": true,
+                "loss_continuous": true,
+                "checkpoint": {
+                    "path": "out/step-200", "bytes": 12 * GIB, "save_seconds": 2.0, "complete": true,
+                    "atomic": true, "durable": true,
+                    "storage": {"mount_point": "/data", "fs_type": "nfs4", "root_fs_type": "overlay"}
+                },
+                "survives_damage": {}, "restart_seconds": 20.0, "lost_steps": 1
+            },
+            "timeline": [],
+            "gaps": []
+        }
+    })
+}
+
+/// The good document with one place changed. `null` removes it.
+fn with(pointer: &str, value: Value) -> Value {
+    let mut document = good_probe();
+    set(&mut document, pointer, value);
+    document
+}
+
+fn set(document: &mut Value, pointer: &str, value: Value) {
+    let (parent, key) = pointer.rsplit_once('/').expect("a pointer");
+    let parent = document.pointer_mut(parent).unwrap_or_else(|| panic!("{pointer} has no parent"));
+    match parent {
+        Value::Array(items) => items[key.parse::<usize>().expect("an index")] = value,
+        Value::Object(map) => {
+            if value.is_null() {
+                map.remove(key);
+            } else {
+                map.insert(key.to_owned(), value);
+            }
+        }
+        other => panic!("{other} has no members"),
+    }
+}
+
+fn judge(probe: &Value, flags: &str) -> Run {
+    Run::new(&format!("verdict --format json --deadline 1h {flags}"))
+        .file("onecard-probe.json", probe.to_string())
+}
+
+/// Verdict, and the status of the criterion named by the finding's id, and of the finding.
+#[track_caller]
+fn statuses(probe: &Value, flags: &str, id: &str) -> (String, String, String) {
+    let report = judge(probe, flags).json();
+    let body = &report["body"];
+    let criterion = id.split('.').next().expect("a criterion");
+    let row =
+        body["criteria"].as_array().expect("rows").iter().find(|row| row["id"] == criterion).expect("there");
+    let finding = row["findings"].as_array().expect("findings").iter().find(|finding| finding["id"] == id);
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    (text(&body["verdict"]), text(&row["status"]), finding.map_or("none".to_owned(), |f| text(&f["status"])))
+}
+
+#[track_caller]
+fn expect(probe: &Value, flags: &str, id: &str, verdict: &str, criterion: &str, finding: &str) {
+    let expected = (verdict.to_owned(), criterion.to_owned(), finding.to_owned());
+    assert_eq!(statuses(probe, flags, id), expected, "{id} {flags}");
+}
+
+#[test]
+fn all_four_hold() {
+    let run = judge(&good_probe(), "");
+    assert_eq!(run.run().status, 0, "{}", run.run().stdout);
+    let report = run.json();
+    let ids: Vec<&str> = report["body"]["criteria"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .filter_map(|row| row["id"].as_str())
+        .collect();
+    assert_eq!(ids, ["memory", "time", "precision", "recovery"]);
+    assert_eq!(report.get("created_at"), None, "a function of its inputs");
+    assert_eq!(report["body"]["next_steps"], json!([]));
+}
+
+#[test]
+fn each_missing_fact_is_unknown_and_never_a_pass() {
+    for (pointer, id) in [
+        ("/body/torch/forward_backward_optimizer", "memory.real-step"),
+        ("/body/steps/count", "memory.steps"),
+        ("/body/failures", "memory.no-memory-failure"),
+        ("/body/gpus/0/foreign_processes", "memory.alone"),
+        ("/body/outcome", "time.run-ended"),
+        ("/body/steps/step_seconds", "time.step"),
+        ("/body/recovery", "recovery.grade"),
+        ("/body/recovery/grade", "recovery.grade"),
+    ] {
+        let document = with(pointer, Value::Null);
+        expect(&document, "", id, "undetermined", "unknown", "unknown");
+        assert_eq!(judge(&document, "").run().status, 3, "{pointer}");
+    }
+    let mut bare = with("/body/gpus/0/peak_used", Value::Null);
+    set(&mut bare, "/body/gpus/0/peak_processes", Value::Null);
+    expect(&bare, "", "memory.peak", "undetermined", "unknown", "unknown");
+    let mut untold = with("/body/recovery/checkpoint/storage", Value::Null);
+    set(&mut untold, "/body/recovery/checkpoint/durable", Value::Null);
+    expect(&untold, "", "recovery.storage", "undetermined", "unknown", "unknown");
+    expect(&with("/body/torch", Value::Null), "", "precision.used", "undetermined", "unknown", "unknown");
+    let empty = json!({"kind": "probe", "schema": 1, "tool_version": "0.1.0", "body": {}});
+    let report = judge(&empty, "").json();
+    for row in report["body"]["criteria"].as_array().expect("rows") {
+        assert_eq!(row["status"], "unknown", "{row}");
+    }
+}
+
+#[test]
+fn memory_fails_by_its_rules() {
+    // 85 % of 150,754,820,096 bytes is 128,141,597,081.6.
+    expect(
+        &with("/body/gpus/0/peak_used", json!(128_141_597_082_u64)),
+        "",
+        "memory.peak",
+        "pass",
+        "pass",
+        "pass",
+    );
+    expect(
+        &with("/body/gpus/0/peak_used", json!(128_141_597_083_u64)),
+        "",
+        "memory.peak",
+        "fail",
+        "fail",
+        "fail",
+    );
+    expect(&good_probe(), "--memory-limit 40%", "memory.peak", "fail", "fail", "fail");
+    for kind in ["gpu_oom", "host_oom", "illegal_memory_access", "kv_cache_no_room"] {
+        let failure =
+            json!([{"kind": kind, "is_gpu_oom": kind == "gpu_oom", "evidence": "x", "advice": "y"}]);
+        expect(&with("/body/failures", failure), "", "memory.no-memory-failure", "fail", "fail", "fail");
+    }
+    expect(
+        &with("/body/torch/forward_backward_optimizer", json!(false)),
+        "",
+        "memory.real-step",
+        "fail",
+        "fail",
+        "fail",
+    );
+    expect(&good_probe(), "--min-steps 241", "memory.steps", "undetermined", "unknown", "unknown");
+    expect(&good_probe(), "--min-steps 240", "memory.steps", "pass", "pass", "pass");
+}
+
+#[test]
+fn a_neighbour_on_the_card_leaves_the_figures_in_doubt() {
+    let mut document = with("/body/gpus/0/foreign_processes", json!([{"pid": 7, "before": true}]));
+    expect(&document, "", "memory.alone", "undetermined", "unknown", "unknown");
+    // The whole card is over the limit, the job alone is not: the limit is not broken by the job.
+    set(&mut document, "/body/gpus/0/peak_used", json!(139 * GIB));
+    expect(&document, "", "memory.peak", "undetermined", "unknown", "pass");
+    set(&mut document, "/body/gpus/0/peak_processes", json!(130 * GIB));
+    expect(&document, "", "memory.peak", "fail", "fail", "fail");
+    set(&mut document, "/body/gpus/0/peak_processes", Value::Null);
+    expect(&document, "", "memory.peak", "undetermined", "unknown", "unknown");
+}
+
+#[test]
+fn time_is_projected_with_its_interval() {
+    // One-off: 260 s less 240 steps of 1 s; 8 saves of 2 s to come; 1,000 steps of 0.99, 1 and 1.01 s.
+    let finding = |flags: &str| {
+        let report = Run::new(&format!("verdict --format json {flags}"))
+            .file("onecard-probe.json", good_probe().to_string())
+            .json();
+        report["body"]["criteria"][1]["findings"]
+            .as_array()
+            .expect("findings")
+            .iter()
+            .find(|finding| finding["id"] == "time.deadline")
+            .expect("there")
+            .clone()
+    };
+    let row = finding("--deadline 1h");
+    assert_eq!((&row["value"], &row["interval"]), (&json!(1036.0), &json!([1026.0, 1046.0])));
+    assert_eq!((&row["limit"], &row["unit"]), (&json!(3600.0), &json!("seconds")));
+    assert_eq!(finding("--deadline 1046s")["status"], "pass");
+    assert_eq!(finding("--deadline 1045s")["status"], "unknown", "the interval straddles");
+    assert_eq!(finding("--deadline 1026s")["status"], "unknown");
+    assert_eq!(finding("--deadline 1025s")["status"], "fail");
+    assert_eq!(finding("")["status"], "unknown", "no deadline to hold it against");
+    assert_eq!(finding("--deadline 1h --steps 5000")["status"], "fail");
+    assert_eq!(finding("--deadline 1h --tokens 8192000")["value"], json!(1036.0));
+    assert_eq!(
+        finding("--deadline 1h --epochs 2 --samples 500 --samples-per-step 1")["value"],
+        json!(1036.0)
+    );
+    assert_eq!(
+        finding("--deadline 1h --epochs 2 --samples 500")["status"],
+        "unknown",
+        "samples a step unknown"
+    );
+    assert_eq!(finding("--deadline 1h --extra 10m")["value"], json!(1636.0));
+}
+
+#[test]
+fn a_crashed_run_projects_nothing() {
+    let crashed = with("/body/outcome", json!({"kind": "exited", "code": 1, "signal": null}));
+    expect(&crashed, "", "time.run-ended", "fail", "fail", "fail");
+    expect(&crashed, "", "memory.no-memory-failure", "fail", "unknown", "unknown");
+    let mut explained = crashed;
+    set(
+        &mut explained,
+        "/body/failures",
+        json!([{"kind": "disk_full", "is_gpu_oom": false, "evidence": "x"}]),
+    );
+    expect(&explained, "", "memory.no-memory-failure", "fail", "pass", "pass");
+}
+
+#[test]
+fn a_rate_beyond_physics_means_that_something_was_misread() {
+    // 8,192 tokens a step at 6 x 5e8 FLOP each is 25 TFLOPS; a thousandfold rate is beyond any card.
+    expect(&good_probe(), "", "time.physics", "pass", "pass", "pass");
+    let absurd = with("/body/steps/tokens_per_second", json!(8_192_000.0));
+    expect(&absurd, "", "time.physics", "undetermined", "unknown", "unknown");
+}
+
+#[test]
+fn what_was_never_seen_needs_room() {
+    expect(&good_probe(), "", "time.unseen", "pass", "pass", "pass");
+    let tight = judge(&good_probe(), "--deadline 1100s").run();
+    assert_eq!(tight.status, 2, "a flag may be given once");
+    let run = Run::new("verdict --format json --deadline 1100s")
+        .file("onecard-probe.json", good_probe().to_string());
+    assert_eq!(run.run().status, 3);
+    let run = Run::new("verdict --format json --deadline 1100s --extra 30s")
+        .file("onecard-probe.json", good_probe().to_string());
+    assert_eq!(run.run().status, 0, "{}", run.run().stdout);
+}
+
+#[test]
+fn precision_is_native_and_really_used() {
+    let on = |capability: &str| with("/body/env/gpus/0/compute_capability", json!(capability));
+    expect(&on("7.5"), "", "precision.native", "fail", "fail", "fail");
+    expect(&on("8.6"), "", "precision.native", "pass", "pass", "pass");
+    expect(&on("8.6"), "--need fp8", "precision.native", "fail", "fail", "fail");
+    expect(&good_probe(), "--need fp16", "precision.used", "fail", "fail", "fail");
+    expect(&good_probe(), "--need fp32", "precision.used", "fail", "fail", "fail");
+    expect(&good_probe(), "--need fp8", "precision.used", "undetermined", "unknown", "unknown");
+    let mut single = with("/body/torch/matmul_dtypes", json!(["fp32"]));
+    set(&mut single, "/body/torch/autocast_dtypes", json!([]));
+    expect(&single, "--need fp32", "precision.used", "pass", "pass", "pass");
+    set(&mut single, "/body/torch/tf32_matmul", json!(true));
+    expect(&single, "--need fp32", "precision.used", "fail", "fail", "fail");
+    expect(&single, "--need tf32", "precision.used", "pass", "pass", "pass");
+    set(&mut single, "/body/torch/tf32_matmul", Value::Null);
+    expect(&single, "--need fp32", "precision.used", "undetermined", "unknown", "unknown");
+    expect(&with("/body/loss/finite", json!(false)), "", "precision.finite-loss", "fail", "fail", "fail");
+}
+
+#[test]
+fn recovery_passes_on_a_or_b_only() {
+    for (grade, verdict, status) in [
+        ("A", "pass", "pass"),
+        ("B", "pass", "pass"),
+        ("C", "fail", "fail"),
+        ("D", "fail", "fail"),
+        ("F", "fail", "fail"),
+    ] {
+        expect(&with("/body/recovery/grade", json!(grade)), "", "recovery.grade", verdict, status, status);
+    }
+    let reordered = with("/body/recovery/grade", json!("C"));
+    let run = judge(&reordered, "").arg("--accept").arg("recovery=one epoch only");
+    assert_eq!(run.run().status, 0);
+    let report = run.json();
+    assert_eq!(report["body"]["criteria"][3]["status"], "accepted");
+    assert_eq!(report["body"]["criteria"][3]["accepted_because"], "one epoch only");
+    for key in ["step_continuous", "lr_continuous", "loss_continuous"] {
+        let pointer = format!("/body/recovery/{key}");
+        assert_eq!(judge(&with(&pointer, json!(false)), "").run().status, 1, "{key}");
+    }
+    for (kind, status) in [("tmpfs", 1), ("overlay", 1), ("nfs4", 0), ("ext4", 3)] {
+        let run = judge(&with("/body/recovery/checkpoint/storage/fs_type", json!(kind)), "");
+        assert_eq!(run.run().status, status, "{kind}");
+    }
+    assert_eq!(judge(&with("/body/recovery/checkpoint/complete", json!(false)), "").run().status, 1);
+}
+
+/// One document for each of four ranks.
+fn ranks(of: usize) -> Vec<Value> {
+    (0..of)
+        .map(|rank| {
+            let mut document = good_probe();
+            let variables =
+                json!({"RANK": rank.to_string(), "LOCAL_RANK": rank.to_string(), "WORLD_SIZE": of.to_string()});
+            set(&mut document, "/body/context/ranks", variables);
+            document
+        })
+        .collect()
+}
+
+fn judge_all(documents: &[Value], flags: &str) -> Run {
+    let mut run = Run::new(&format!("verdict --format json --deadline 1h {flags}"));
+    for (at, document) in documents.iter().enumerate() {
+        run = run.file(&format!("{at}.json"), document.to_string()).arg("--probe").arg(format!("{at}.json"));
+    }
+    run
+}
+
+#[test]
+fn ranks_are_judged_together() {
+    let all = ranks(4);
+    assert_eq!(judge_all(&all, "").run().status, 0, "{}", judge_all(&all, "").run().stdout);
+    // The worst GPU decides.
+    let mut documents = all.clone();
+    set(&mut documents[2], "/body/gpus/0/peak_used", json!(139 * GIB));
+    let report = judge_all(&documents, "").json();
+    let peak = &report["body"]["criteria"][0]["findings"][1];
+    assert_eq!((&peak["id"], &peak["status"]), (&json!("memory.peak"), &json!("fail")));
+    assert_eq!(peak["cites"][0], json!({"document": "probe[2]", "pointer": "/body/gpus/0/peak_used"}));
+    // The slowest rank decides.
+    let mut documents = all.clone();
+    set(
+        &mut documents[3],
+        "/body/steps/step_seconds",
+        json!({"mean": 4.0, "median": 4.0, "ci95": [3.9, 4.1]}),
+    );
+    let report = judge_all(&documents, "").json();
+    assert_eq!(report["body"]["criteria"][1]["status"], "fail");
+    let notes = report["body"]["criteria"][1]["notes"].as_array().expect("notes").clone();
+    assert!(notes.iter().any(|note| note["id"] == "time.straggler"), "{notes:?}");
+    // All must agree on precision.
+    let mut documents = all.clone();
+    set(&mut documents[1], "/body/torch/matmul_dtypes", json!(["fp16"]));
+    assert_eq!(judge_all(&documents, "").json()["body"]["criteria"][2]["status"], "fail");
+    // A missing rank leaves it open.
+    let outcome = judge_all(&all[..3], "").run();
+    assert_eq!(outcome.status, 3);
+    assert!(outcome.stdout.contains("3 of 4 ranks have a document; missing: 3"), "{}", outcome.stdout);
+}
+
+#[test]
+fn the_same_rank_twice_is_refused() {
+    let all = ranks(2);
+    judge_all(&[all[0].clone(), all[0].clone()], "")
+        .refuses("error: `1.json`: rank 0 has a document already\nhint: give each rank's document once\n");
+}
+
+#[test]
+fn every_citation_resolves_and_every_finding_says_something() {
+    let mut documents =
+        vec![good_probe(), with("/body/recovery", Value::Null), with("/body/torch", Value::Null)];
+    documents.push(with("/body/failures", json!([{"kind": "gpu_oom", "is_gpu_oom": true, "evidence": "x"}])));
+    documents.push(with("/body/steps", Value::Null));
+    documents.push(with("/body/gpus", json!([])));
+    documents.push(with("/body/outcome", json!({"kind": "signalled", "code": null, "signal": 9})));
+    documents.push(json!({"kind": "probe", "schema": 1, "tool_version": "0.1.0", "body": {}}));
+    for document in &documents {
+        let report = judge(document, "--price 2.99 --currency usd").json();
+        for row in report["body"]["criteria"].as_array().expect("rows") {
+            let notes = row.get("notes").and_then(Value::as_array).cloned().unwrap_or_default();
+            for finding in row["findings"].as_array().expect("findings").iter().chain(&notes) {
+                assert!(finding["text"].as_str().is_some_and(|text| text.len() > 10), "{finding}");
+                for cite in finding["cites"].as_array().expect("cites") {
+                    assert_eq!(cite["document"], "probe");
+                    let pointer = cite["pointer"].as_str().expect("a pointer");
+                    assert!(document.pointer(pointer).is_some(), "{}: {pointer}", finding["id"]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn several_ranks_cite_the_document_they_mean() {
+    let mut documents = ranks(3);
+    set(&mut documents[1], "/body/recovery", Value::Null);
+    set(&mut documents[2], "/body/gpus/0/throttled_share", json!(0.2));
+    let report = judge_all(&documents, "").json();
+    for row in report["body"]["criteria"].as_array().expect("rows") {
+        for finding in row["findings"].as_array().expect("findings") {
+            for cite in finding["cites"].as_array().expect("cites") {
+                let name = cite["document"].as_str().expect("a name");
+                let at: usize =
+                    name.trim_start_matches("probe[").trim_end_matches(']').parse().expect("an index");
+                let pointer = cite["pointer"].as_str().expect("a pointer");
+                assert!(documents[at].pointer(pointer).is_some(), "{name} {pointer}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_verdict_is_a_function_of_its_inputs() {
+    let first = judge(&good_probe(), "").run();
+    let second = judge(&good_probe(), "").run();
+    assert_eq!(first, second);
+}
+
+#[test]
+fn bad_input_gets_one_line() {
+    let hint = "hint: onecard writes such a file with `onecard probe --output FILE`\n";
+    let with_file = |content: &str| Run::new("verdict --probe p.json").file("p.json", content);
+    Run::new("verdict").refuses(
+        "error: nothing to judge: no `onecard-probe.json` here and no document named\n\
+         hint: run `onecard probe -- COMMAND` first, or name documents with --probe, --estimate or --env\n",
+    );
+    Run::new("verdict --probe none.json").refuses("error: cannot read `none.json`: no such file\n");
+    Run::new("verdict --probe .").refuses("error: cannot read `.`: it is a folder\n");
+    with_file("")
+        .refuses(&format!("error: `p.json`: not JSON: EOF while parsing a value (line 1, column 0)\n{hint}"));
+    with_file("{\"kind\": NaN}")
+        .refuses(&format!("error: `p.json`: not JSON: expected value (line 1, column 10)\n{hint}"));
+    with_file("{\"kind\": 1e999}")
+        .refuses(&format!("error: `p.json`: not JSON: number out of range (line 1, column 14)\n{hint}"));
+    with_file("{}").refuses(&format!(
+        "error: `p.json`: not a onecard document: `kind`, `schema` and `body` are missing\n{hint}"
+    ));
+    with_file(r#"{"kind":"env","schema":1,"tool_version":"0.1.0","body":{}}"#).refuses(&format!(
+        "error: `p.json`: a document of kind `env`, but a `probe` document is needed here\n{hint}"
+    ));
+    with_file(r#"{"kind":"probe","schema":9,"tool_version":"9.0.0","body":{}}"#).refuses(
+        "error: `p.json`: written in schema 9; this onecard reads up to schema 1\n\
+         hint: update onecard, or write the document again with this version\n",
+    );
+    let absurd = with("/body/gpus/0/peak_used", json!(200 * GIB)).to_string();
+    with_file(&absurd).refuses(
+        "error: `p.json`: /body/gpus/0/peak_used is more than the card has\n\
+         hint: the document was damaged or not written by onecard; probe again\n",
+    );
+    let good = good_probe().to_string();
+    Run::new("verdict --report a.doc")
+        .file("onecard-probe.json", &good)
+        .refuses("error: cannot tell the format of the report `a.doc`\nhint: name it .md or .json\n");
+    Run::new("verdict --price 1,5 --currency EUR")
+        .file("onecard-probe.json", &good)
+        .refuses("error: `1,5` is not a price\nhint: give a decimal number such as `2.99`\n");
+    for usage in [
+        "--accept speed=x",
+        "--accept recovery=",
+        "--currency dollars",
+        "--memory-limit 0",
+        "--min-steps 0",
+        "--steps 0",
+        "--epochs 1",
+        "--epochs -1 --samples 5",
+        "--deadline soon",
+        "--steps 5 --tokens 5",
+        "--need int8",
+    ] {
+        let outcome = Run::new(&format!("verdict {usage}")).file("onecard-probe.json", &good).run();
+        assert_eq!((outcome.status, outcome.stdout.as_str()), (2, ""), "{usage}");
+        assert!(outcome.stderr.starts_with("error: "), "{usage}: {}", outcome.stderr);
+    }
+}
