@@ -2,5 +2,8 @@
 
 pub mod clock;
 pub mod files;
+pub mod gather;
+pub mod machine;
 pub mod nvml;
 pub mod python_hook;
+pub mod replay;

@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::memory::{MemoryBudget, MemoryModel};
+use super::precision::Precisions;
+use super::reading::GpuReading;
 use crate::document::Gap;
 use crate::units::Bytes;
 
@@ -276,4 +279,34 @@ pub struct GpuDevice {
     /// Fine-grained activity counters (Hopper and later).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpm: Option<bool>,
+    /// What it does at the time of the document, and its MIG instances with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<GpuReading>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mig_now: Vec<GpuReading>,
+    /// Concluded by `snapshot::conclude`; a source leaves it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conclusions: Option<GpuConclusions>,
+}
+
+/// What follows from a GPU's facts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct GpuConclusions {
+    /// The row of the catalogue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catalog_id: Option<String>,
+    /// False for a slice of the card, or with other memory chips than the maker's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catalog_memory_agrees: Option<bool>,
+    /// Absent where the compute capability is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precisions: Option<Precisions>,
+    pub memory_model: MemoryModel,
+    /// The most that programs can have together on this GPU, and how much of it is free now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<MemoryBudget>,
+    /// A program started from here sees the GPU (or a slice of it), under this number.
+    pub visible: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cuda_index: Option<u32>,
 }

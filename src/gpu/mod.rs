@@ -3,19 +3,26 @@
 //! A GPU is known by its UUID: NVML's index is in PCI order, CUDA's need not be, and both are renumbered
 //! inside containers. What could not be read is `None`, and a `Gap` says why; never 0, never -1.
 
+pub mod absence;
 pub mod catalog;
 pub mod device;
+pub mod host;
+pub mod memory;
 pub mod precision;
 pub mod reading;
+pub mod select;
+pub mod snapshot;
 pub mod unread;
+pub mod visible;
 
 pub use catalog::{Catalog, GpuSpec};
 pub use device::{
-    Accounting, Clocks, ComputeCapability, ComputeMode, Driver, Ecc, GpuDevice, Inventory, MemoryMeter,
-    MemoryTotals, MigInstance, MigState, Pcie, Power, Virtualization,
+    Accounting, Clocks, ComputeCapability, ComputeMode, Driver, Ecc, GpuConclusions, GpuDevice, Inventory,
+    MemoryMeter, MemoryTotals, MigInstance, MigState, Pcie, Power, Virtualization,
 };
 pub use precision::{Precision, Precisions, Support};
 pub use reading::{GpuProcess, GpuReading, GpuWork, ProcessKind, UtilizationMean, Wants, slows_work};
+pub use snapshot::EnvBody;
 pub use unread::Unread;
 
 /// Where GPU facts come from: NVML, or a recorded document.

@@ -1,3 +1,4 @@
 //! One page builder a command: a document's body in, a page out.
 
+pub mod env;
 pub mod verdict;

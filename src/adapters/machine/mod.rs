@@ -1,0 +1,74 @@
+//! The machine as its own files describe it: /proc, /sys, /dev. Every read goes through `Root`, so that tests can put
+//! a folder in the place of `/`.
+
+mod cgroup;
+mod driver;
+mod host;
+mod mounts;
+
+use std::path::{Path, PathBuf};
+
+use super::files;
+use crate::gpu::visible::Variables;
+use crate::units::{Bytes, MIB};
+
+pub use driver::{failure_of, machine};
+pub use host::host;
+
+/// The folder that stands for `/`.
+#[derive(Debug, Clone)]
+pub struct Root(PathBuf);
+
+impl Default for Root {
+    fn default() -> Root {
+        Root(PathBuf::from("/"))
+    }
+}
+
+impl Root {
+    pub fn at(path: impl Into<PathBuf>) -> Root {
+        Root(path.into())
+    }
+
+    fn path(&self, absolute: &str) -> PathBuf {
+        self.0.join(absolute.trim_start_matches('/'))
+    }
+
+    fn exists(&self, absolute: &str) -> bool {
+        self.path(absolute).exists()
+    }
+
+    /// The file's text; `None` when it cannot be read. System files are small.
+    fn text(&self, absolute: &str) -> Option<String> {
+        let bytes = files::read_bytes(&self.path(absolute), Bytes(4 * MIB)).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The target of a link, as it is written.
+    fn link(&self, absolute: &str) -> Option<PathBuf> {
+        std::fs::read_link(self.path(absolute)).ok()
+    }
+
+    /// Names in a folder, sorted; empty when it cannot be listed.
+    fn names(&self, absolute: &str) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(self.path(absolute)) else { return Vec::new() };
+        let mut names: Vec<String> =
+            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+/// The environment variables that decide which GPUs a program sees.
+pub fn variables() -> Variables {
+    let of = |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    Variables {
+        cuda_visible_devices: of("CUDA_VISIBLE_DEVICES"),
+        cuda_device_order: of("CUDA_DEVICE_ORDER"),
+        nvidia_visible_devices: of("NVIDIA_VISIBLE_DEVICES"),
+    }
+}
+
+fn last_name(path: &Path) -> Option<String> {
+    path.file_name().map(|name| name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,156 @@
+//! The env document: what was read of a machine, and what follows from it.
+//!
+//! Facts and conclusions are apart: `conclude` derives everything from the facts, so that a recorded document,
+//! replayed, answers as the machine would have answered.
+
+use serde::{Deserialize, Serialize};
+
+use super::absence::{self, Absence, Machine};
+use super::catalog::Catalog;
+use super::device::{Driver, GpuConclusions, GpuDevice, Inventory, MigState};
+use super::host::Host;
+use super::memory;
+use super::precision::Precisions;
+use super::reading::GpuReading;
+use super::visible::{self, Variables, Visibility};
+use crate::document::{Body, DocumentKind, Gap};
+
+/// What an inventory, one sample and the system say; nothing concluded yet.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Facts {
+    pub inventory: Inventory,
+    /// One sample of everything, if there was a source to take it from.
+    pub readings: Vec<GpuReading>,
+    pub variables: Variables,
+    pub machine: Machine,
+    pub host: Option<Host>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnvBody {
+    /// There is a GPU that a program started from here can use.
+    pub usable: bool,
+    #[serde(default)]
+    pub driver: Driver,
+    #[serde(default)]
+    pub gpus: Vec<GpuDevice>,
+    #[serde(default)]
+    pub variables: Variables,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visible: Option<Visibility>,
+    /// Why there is no usable GPU, when there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absence: Option<Absence>,
+    /// What the system shows of GPU and driver without NVML.
+    #[serde(default)]
+    pub machine: Machine,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<Host>,
+    #[serde(default)]
+    pub gaps: Vec<Gap>,
+}
+
+impl Body for EnvBody {
+    const KIND: DocumentKind = DocumentKind::Env;
+}
+
+impl EnvBody {
+    /// The facts of a document, for drawing the conclusions anew.
+    pub fn into_facts(self) -> Facts {
+        Facts {
+            inventory: Inventory { driver: self.driver, gpus: self.gpus, gaps: self.gaps },
+            readings: Vec::new(),
+            variables: self.variables,
+            machine: self.machine,
+            host: self.host,
+        }
+    }
+
+    /// Gaps name GPUs by their place in `gpus`: `moved` says where each went, `None` for those taken out.
+    pub fn renumber_gaps(&mut self, moved: &[Option<usize>]) {
+        self.gaps.retain_mut(|gap| {
+            let Some((place, rest)) = gap
+                .field
+                .strip_prefix("gpus[")
+                .and_then(|field| field.split_once(']'))
+                .and_then(|(place, rest)| Some((place.parse::<usize>().ok()?, rest)))
+            else {
+                return true;
+            };
+            match moved.get(place) {
+                Some(Some(new)) => {
+                    gap.field = format!("gpus[{new}]{rest}");
+                    true
+                }
+                _ => false,
+            }
+        });
+    }
+
+    /// The GPU that a program started from here takes when it is not told otherwise.
+    pub fn first_visible(&self) -> Option<&GpuDevice> {
+        let first = self.visible.as_ref()?.first()?;
+        self.gpus.iter().find(|gpu| gpu.index == first.index)
+    }
+}
+
+/// The document of a machine.
+pub fn conclude(facts: Facts) -> EnvBody {
+    let Facts { inventory, readings, variables, machine, host } = facts;
+    let Inventory { driver, mut gpus, mut gaps } = inventory;
+    let visible = (!gpus.is_empty()).then(|| visible::visible(&gpus, &variables));
+    for (place, gpu) in gpus.iter_mut().enumerate() {
+        attach(gpu, place, &readings, &mut gaps);
+        gpu.conclusions = Some(conclusions(gpu, visible.as_ref(), &machine, host.as_ref()));
+    }
+    let usable = visible.as_ref().is_some_and(|visible| !visible.devices.is_empty());
+    let absence = match (usable, gpus.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some(absence::explain(&machine, variables.nvidia_visible_devices.as_deref())),
+        (false, false) => Some(absence::all_hidden()),
+    };
+    EnvBody { usable, driver, gpus, variables, visible, absence, machine, host, gaps }
+}
+
+/// The sample's readings to their GPU; their gaps to the document's, under the GPU's path.
+fn attach(gpu: &mut GpuDevice, place: usize, readings: &[GpuReading], gaps: &mut Vec<Gap>) {
+    for reading in readings.iter().filter(|reading| reading.index == gpu.index) {
+        let mut reading = reading.clone();
+        let is_instance = reading.uuid != gpu.uuid;
+        for gap in reading.gaps.drain(..) {
+            let part = if is_instance { format!("mig_now[{}]", gpu.mig_now.len()) } else { "now".to_owned() };
+            gaps.push(Gap::new(format!("gpus[{place}].{part}.{}", gap.field), gap.reason));
+        }
+        if is_instance {
+            gpu.mig_now.push(reading);
+        } else {
+            gpu.now = Some(reading);
+        }
+    }
+}
+
+fn conclusions(
+    gpu: &GpuDevice,
+    visible: Option<&Visibility>,
+    machine: &Machine,
+    host: Option<&Host>,
+) -> GpuConclusions {
+    let row = Catalog::builtin().of_device(&gpu.name, gpu.memory.map(|memory| memory.total));
+    let seen = visible.and_then(|visible| visible.devices.iter().find(|device| device.index == gpu.index));
+    let memory_model = memory::model_of(gpu, machine.jetson);
+    // A card that is hidden still has a first slice.
+    let first_slice = gpu.mig_instances.first().map(|instance| instance.uuid.as_str());
+    let instance = match gpu.mig {
+        MigState::On => seen.map(|device| device.uuid.as_str()).or(first_slice),
+        _ => None,
+    };
+    GpuConclusions {
+        catalog_id: row.as_ref().map(|row| row.spec.id.clone()),
+        catalog_memory_agrees: row.as_ref().map(|row| row.memory_agrees),
+        precisions: gpu.compute_capability.map(Precisions::of),
+        memory_model,
+        budget: memory::budget_of(gpu, memory_model, instance, host.and_then(|host| host.memory.as_ref())),
+        visible: seen.is_some(),
+        cuda_index: seen.map(|device| device.cuda_index),
+    }
+}

@@ -1,0 +1,204 @@
+//! `onecard env` against a stand-in for the driver library, and on recorded documents.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::support::Run;
+
+/// Folders with a compiled stand-in: as of today, and without what drivers before 510 lacked. `None` without a C compiler.
+fn libraries() -> Option<&'static (PathBuf, PathBuf)> {
+    static BUILT: OnceLock<Option<(PathBuf, PathBuf)>> = OnceLock::new();
+    BUILT
+        .get_or_init(|| {
+            let top = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake-nvml");
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/fake_nvml.c");
+            let build = |name: &str, flag: &str| {
+                let folder = top.join(name);
+                std::fs::create_dir_all(&folder).ok()?;
+                let built = Command::new("cc")
+                    .args(["-shared", "-fPIC", flag, "-o"])
+                    .arg(folder.join("libnvidia-ml.so.1"))
+                    .arg(&source)
+                    .status();
+                built.is_ok_and(|status| status.success()).then_some(folder)
+            };
+            Some((build("new", "-DNEW")?, build("old", "-DOLD")?))
+        })
+        .as_ref()
+}
+
+/// A run with the stand-in; `None` (and the test has nothing to say) where nothing compiles C.
+fn with_driver(args: &str, mode: &str) -> Option<Run> {
+    let (new, _) = libraries()?;
+    Some(Run::new(args).env("LD_LIBRARY_PATH", new.as_os_str()).env("FAKE_NVML", mode))
+}
+
+#[test]
+fn a_working_driver_is_read_field_by_field() {
+    let Some(run) = with_driver("env --format json", "") else { return };
+    let document = run.json();
+    assert_eq!(run.run().status, 0);
+    let body = &document["body"];
+    assert_eq!(body["driver"]["version"], "580.95.05");
+    assert_eq!(body["driver"]["cuda_version"], 13000);
+    let gpu = &body["gpus"][1];
+    assert_eq!(gpu["uuid"], "GPU-22222222-0000-0000-0000-000000000000");
+    assert_eq!(gpu["compute_capability"], "9.0");
+    assert_eq!(gpu["sm_count"], 132);
+    assert_eq!(gpu["memory"]["reserved"], 644_874_240_u64);
+    assert_eq!(
+        gpu["now"]["memory_used"], 1_048_576,
+        "an idle card does not show the driver's reserve as used"
+    );
+    assert_eq!(gpu["now"]["utilization"], 0.57);
+    assert_eq!(gpu["now"]["power_watts"], 121.5);
+    assert_eq!(gpu["now"]["processes"][0]["used"], 1_048_576);
+    assert_eq!(gpu["conclusions"]["catalog_id"], "h200-sxm");
+    assert_eq!(gpu["conclusions"]["cuda_index"], 1);
+    // What the stand-in does not have is a gap with its reason.
+    let gaps = body["gaps"].as_array().expect("gaps");
+    let reason = |field: &str| {
+        gaps.iter()
+            .find(|gap| gap["field"] == field)
+            .map(|gap| gap["reason"].as_str().expect("text").to_owned())
+    };
+    assert_eq!(
+        reason("gpus[0].now.temperature_c").as_deref(),
+        Some("the driver's library is older than this query")
+    );
+    assert_eq!(reason("gpus[0].memory"), None);
+}
+
+#[test]
+fn variables_decide_what_is_visible() {
+    let Some(run) = with_driver("env --format json", "") else { return };
+    let run = run.env("CUDA_VISIBLE_DEVICES", "1,0");
+    let devices = run.json()["body"]["visible"]["devices"].clone();
+    assert_eq!((&devices[0]["index"], &devices[1]["index"]), (&1.into(), &0.into()));
+    let run = with_driver("env --format json", "").expect("built above").env("CUDA_VISIBLE_DEVICES", "");
+    let body = run.json()["body"].clone();
+    assert_eq!(body["absence"]["cause"], "all_hidden");
+    assert_eq!(run.run().status, 1);
+}
+
+#[test]
+fn a_gpu_is_picked_by_any_of_its_names() {
+    for selector in ["1", "GPU-2222", "02:00.0"] {
+        let Some(run) = with_driver("env --format json --gpu", "") else { return };
+        let body = run.arg(selector).json()["body"].clone();
+        assert_eq!(body["gpus"].as_array().map(Vec::len), Some(1), "{selector}");
+        assert_eq!(body["gpus"][0]["index"], 1, "{selector}");
+        let gaps = body["gaps"].as_array().expect("gaps");
+        assert!(
+            !gaps.is_empty()
+                && gaps.iter().all(|gap| {
+                    let field = gap["field"].as_str().expect("text");
+                    !field.starts_with("gpus[") || field.starts_with("gpus[0]")
+                })
+        );
+    }
+    let Some(run) = with_driver("env --gpu 7", "") else { return };
+    run.refuses(
+        "error: no GPU `7` on this machine\n\
+         hint: there are: 0 (NVIDIA H200, GPU-11111111-0000-0000-0000-000000000000); 1 (NVIDIA H200, GPU-22222222-0000-0000-0000-000000000000)\n",
+    );
+    let Some(run) = with_driver("env --gpu GPU-", "") else { return };
+    run.refuses(
+        "error: `GPU-` means several GPUs\n\
+         hint: write more of the UUID: GPU-11111111-0000-0000-0000-000000000000, GPU-22222222-0000-0000-0000-000000000000\n",
+    );
+}
+
+#[test]
+fn each_refusal_of_the_driver_is_its_own_cause() {
+    for (code, cause) in [
+        ("18", "version_mismatch"),
+        ("4", "no_permission"),
+        ("17", "blocked"),
+        ("27", "not_ready"),
+        ("15", "gpu_lost"),
+    ] {
+        let Some(run) = with_driver("env --format json", "") else { return };
+        let run = run.env("FAKE_NVML_INIT", code);
+        let body = run.json()["body"].clone();
+        assert_eq!(body["usable"], false, "{code}");
+        assert_eq!(body["absence"]["cause"], cause, "{code}");
+        assert_eq!(run.run().status, 1, "{code}");
+    }
+}
+
+#[test]
+fn one_lost_gpu_does_not_take_the_other_with_it() {
+    let Some(run) = with_driver("env --format json", "lost") else { return };
+    let body = run.json()["body"].clone();
+    assert_eq!(body["gpus"].as_array().map(Vec::len), Some(1));
+    let gaps = body["gaps"].as_array().expect("gaps");
+    assert!(gaps.iter().any(|gap| gap["field"] == "gpu with NVML index 1"), "{gaps:?}");
+}
+
+#[test]
+fn memory_that_may_not_be_read_is_absent() {
+    let Some(run) = with_driver("env --format json", "denied") else { return };
+    let body = run.json()["body"].clone();
+    let gpu = &body["gpus"][0];
+    assert!(gpu["memory"].is_null() && gpu["now"]["memory_used"].is_null());
+    assert_eq!(
+        gpu["conclusions"]["memory_model"], "unknown",
+        "a discrete card is not given the host's memory"
+    );
+    assert!(gpu["conclusions"]["budget"].is_null());
+    let Some(run) = with_driver("env --format json", "spark") else { return };
+    let gpu = run.json()["body"]["gpus"][0].clone();
+    assert_eq!(gpu["conclusions"]["memory_model"], "unified");
+    assert_eq!(gpu["conclusions"]["budget"]["source"], "host");
+}
+
+#[test]
+fn old_drivers_answer_the_first_memory_query() {
+    let Some((_, old)) = libraries() else { return };
+    let run = Run::new("env --format json")
+        .env("LD_LIBRARY_PATH", old.as_os_str())
+        .env("FAKE_NVML_DRIVER", "470.57.02");
+    let gpu = run.json()["body"]["gpus"][0].clone();
+    assert_eq!(gpu["memory"]["meter"], "v1");
+    assert!(gpu["memory"]["reserved"].is_null());
+    assert_eq!(gpu["now"]["memory_used"], 645_922_816);
+    assert_eq!(gpu["now"]["processes"][0]["pid"], 4000);
+}
+
+#[test]
+fn process_lists_long_garbled_or_without_figures() {
+    let Some(run) = with_driver("env --format json", "crowd") else { return };
+    let processes = run.json()["body"]["gpus"][0]["now"]["processes"].clone();
+    assert_eq!(processes.as_array().map(Vec::len), Some(90));
+    let Some(run) = with_driver("env --format json", "wsl") else { return };
+    let process = run.json()["body"]["gpus"][0]["now"]["processes"][0].clone();
+    assert_eq!((&process["pid"], &process["used"]), (&4000.into(), &serde_json::Value::Null));
+    let Some(run) = with_driver("env --format json", "") else { return };
+    let body = run.env("FAKE_NVML_DRIVER", "535.54.03").json()["body"].clone();
+    assert!(body["gpus"][0]["now"]["processes"].is_null());
+    let gaps = body["gaps"].as_array().expect("gaps");
+    let gap = gaps.iter().find(|gap| gap["field"] == "gpus[0].now.processes").expect("a gap");
+    assert!(gap["reason"].as_str().is_some_and(|reason| reason.contains("535.104")));
+}
+
+#[test]
+fn what_was_recorded_replays_as_it_was() {
+    let Some(recorded) = with_driver("env --format json", "") else { return };
+    let text = recorded.run().stdout;
+    let replayed = Run::new("env --format json --replay seen.json").file("seen.json", &text);
+    assert_eq!(replayed.run().stdout, text);
+    let table = Run::new("env --replay seen.json").file("seen.json", &text).run();
+    assert!(table.stdout.contains("NVIDIA H200") && table.stdout.contains("57.0 %"), "{}", table.stdout);
+    assert_eq!((table.status, table.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn a_file_that_is_no_env_document_is_refused() {
+    Run::new("env --replay none.json").refuses("error: cannot read `none.json`: no such file\n");
+    Run::new("env --replay a.json").file("a.json", "{\"kind\":\"probe\",\"schema\":1,\"body\":{}}").refuses(
+        "error: `a.json`: a document of kind `probe`, but a `env` document is needed here\n\
+         hint: onecard writes such a file with `onecard env --output FILE`\n",
+    );
+}
