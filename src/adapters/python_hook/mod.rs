@@ -13,8 +13,16 @@ use std::path::{Path, PathBuf};
 use crate::document::Gap;
 use crate::probe::hook_record::{HookLog, HookReport, LiveSteps};
 
-const SITECUSTOMIZE: &str = include_str!("sitecustomize.py");
-const HOOK: &str = include_str!("hook.py");
+/// The folder that goes in front of `PYTHONPATH`, file by file.
+const FILES: &[(&str, &str)] = &[
+    ("sitecustomize.py", include_str!("sitecustomize.py")),
+    ("onecard_hook.py", include_str!("onecard_hook.py")),
+    ("onecard_torch.py", include_str!("onecard_torch.py")),
+    ("onecard_census.py", include_str!("onecard_census.py")),
+    ("onecard_ring.py", include_str!("onecard_ring.py")),
+    ("onecard_saves.py", include_str!("onecard_saves.py")),
+    ("onecard_frameworks.py", include_str!("onecard_frameworks.py")),
+];
 
 /// Read from one file at one look, at most.
 const PORTION: u64 = 1024 * 1024;
@@ -65,8 +73,9 @@ impl HookSession {
         let folder = tempfile::Builder::new().prefix("onecard-hook-").tempdir_in(place)?;
         fs::create_dir(folder.path().join("py"))?;
         fs::create_dir(folder.path().join("records"))?;
-        fs::write(folder.path().join("py/sitecustomize.py"), SITECUSTOMIZE)?;
-        fs::write(folder.path().join("py/onecard_hook.py"), HOOK)?;
+        for (name, text) in FILES {
+            fs::write(folder.path().join("py").join(name), text)?;
+        }
         Ok(HookSession {
             folder,
             log: HookLog::new(monotonic_nanos()),

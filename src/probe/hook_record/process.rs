@@ -62,6 +62,11 @@ impl ProcessLog {
         match record {
             Record::Torch(torch) => self.torch = *torch,
             Record::S(step) => self.step(&step),
+            Record::Late(late) => {
+                for late in &late.ll {
+                    self.series.late_loss(late.0, late.1, late.2);
+                }
+            }
             Record::Opt(opt) => {
                 if self.optimizers.len() < OPTIMIZER_LIMIT {
                     self.optimizers.insert(opt.o, *opt);

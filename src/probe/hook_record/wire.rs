@@ -20,6 +20,8 @@ pub(super) enum Record {
     Torch(Box<Torch>),
     /// An optimizer stepped.
     S(Box<Step>),
+    /// Losses that became readable after the last step.
+    Late(Lates),
     /// What one optimizer holds, after its first step.
     Opt(Box<Opt>),
     /// The modules of the process, after the first step.
@@ -114,6 +116,11 @@ pub(super) struct Step {
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Late(pub u64, #[serde(deserialize_with = "number")] pub Option<f64>, pub u64);
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct Lates {
+    pub ll: Vec<Late>,
+}
 
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]

@@ -1,0 +1,360 @@
+"""Looked at once or a few times in a run: what an optimizer holds, the modules, the autograd graph, switches."""
+import gc
+import sys
+
+import onecard_hook as hook
+
+S, now, tell = hook.S, hook.now, hook.tell
+torch = sys.modules["torch"]
+
+GRAPH_NODES = 20000
+GRAPH_NS = 30 * 1000 * 1000
+MODULE_NS = 300 * 1000 * 1000
+OPTIMIZER_LIMIT = 64
+
+
+def _dtype(tensor):
+    return str(tensor.dtype)[6:]
+
+
+def _local(tensor):
+    """The part of a sharded tensor that is here."""
+    return getattr(tensor, "_local_tensor", tensor)
+
+
+def _count(parameter):
+    """Elements of the whole parameter: quantized ones are packed, sharded ones are parts."""
+    state = getattr(parameter, "quant_state", None)
+    shape = getattr(state, "shape", None)
+    if shape is not None:
+        count = 1
+        for size in shape:
+            count *= size
+        return count
+    whole = getattr(parameter, "ds_numel", None)
+    return int(whole) if whole is not None else parameter.numel()
+
+
+def _bytes(tensor):
+    return tensor.numel() * tensor.element_size()
+
+
+def _add(counts, key, number):
+    if number:
+        counts[key] = counts.get(key, 0) + number
+
+
+def optimizer(optimizer, number):
+    if number >= OPTIMIZER_LIMIT:
+        return
+    params, grads, state, devices = {}, {}, {}, {}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            local = _local(parameter)
+            _add(params, _dtype(local), _count(parameter))
+            _add(devices, local.device.type, _bytes(local))
+            # Asked of a leaf, else PyTorch warns the user.
+            grad = parameter.grad if parameter.is_leaf else None
+            if grad is not None:
+                _add(grads, _dtype(grad), grad.numel())
+    for kept in list(optimizer.state.values()):
+        for value in kept.values() if isinstance(kept, dict) else ():
+            if isinstance(value, torch.Tensor):
+                value = _local(value)
+                _add(state, _dtype(value), _bytes(value))
+    first = optimizer.param_groups[0] if optimizer.param_groups else {}
+    tell(
+        "opt",
+        o=number,
+        module=type(optimizer).__module__,
+        groups=len(optimizer.param_groups),
+        fused=first.get("fused") if isinstance(first.get("fused"), bool) else None,
+        foreach=first.get("foreach") if isinstance(first.get("foreach"), bool) else None,
+        params=params,
+        grads=grads,
+        state=state,
+        devices=devices,
+        **{"class": type(optimizer).__name__}
+    )
+
+
+def gpu():
+    if S.gpu_told or not torch.cuda.is_initialized():
+        return
+    S.gpu_told = True
+    device = torch.cuda.current_device()
+    seen = torch.cuda.get_device_properties(device)
+    uuid = getattr(seen, "uuid", None)
+    tell(
+        "gpu",
+        device=device,
+        name=seen.name,
+        uuid=("GPU-%s" % uuid if uuid is not None and not str(uuid).startswith("GPU-") else uuid),
+        total=seen.total_memory,
+        capability="%d.%d" % (seen.major, seen.minor),
+        count=torch.cuda.device_count(),
+    )
+
+
+# --- modules -----------------------------------------------------------------------------------------------
+
+QUANTIZERS = ("bitsandbytes", "auto_gptq", "gptqmodel", "awq", "hqq", "torchao", "quanto", "optimum.quanto", "aqlm")
+WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", "OptimizedModule", "DataParallel", "DeepSpeedEngine")
+
+
+def modules(optimizer):
+    """Every module of the process, found as the collector's objects: the optimizer knows no modules."""
+    began = now()
+    base = torch.nn.Module
+    known, found, partial = {}, [], False
+    for index, thing in enumerate(gc.get_objects()):
+        kind = type(thing)
+        # By the type's own ancestry: `isinstance` asks the object, and a lazy proxy would wake up.
+        is_module = known.get(kind)
+        if is_module is None:
+            is_module = known[kind] = base in kind.__mro__
+        if is_module and "_modules" in thing.__dict__:
+            found.append(thing)
+        if not index & 0xFFFF and now() - began > MODULE_NS:
+            partial = True
+            break
+    thing = None
+    children = set()
+    for module in found:
+        for child in module._modules.values():
+            children.add(id(child))
+    trained = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    roots = [module for module in found if id(module) not in children]
+    best, facts = None, None
+    other = 0
+    for root in roots:
+        one = _root(root, trained)
+        if one is None:
+            continue
+        if one["trained"] and (best is None or one["total"] > best):
+            if facts is not None:
+                other += facts["total"]
+            best, facts = one["total"], one
+        elif not one["shared"]:
+            other += one["total"]
+    if facts is None:
+        tell("model", partial=partial or None, other=other, ns=now() - began)
+        return
+    facts.pop("trained")
+    facts.pop("shared")
+    tell("model", partial=partial or None, other=other, ns=now() - began, **facts)
+
+
+def _root(root, trained):
+    seen, stack = set(), [root]
+    params, buffers, quantized, wrappers = {}, {}, {}, {}
+    total = trainable = hits = 0
+    ids = set()
+    checkpointing, attention = False, None
+    while stack:
+        module = stack.pop()
+        if module is None or id(module) in seen:
+            continue
+        seen.add(id(module))
+        stack.extend(module._modules.values())
+        kind = type(module)
+        if kind.__module__.startswith(QUANTIZERS):
+            _add(quantized, kind.__name__, 1)
+        # FSDP2 makes a class of its own for each wrapped one.
+        if kind.__name__ in WRAPPERS or kind.__name__.startswith(("FSDP", "Peft")):
+            _add(wrappers, "FSDP2" if kind.__name__.startswith("FSDP") else kind.__name__, 1)
+        if "lora_A" in module._modules:
+            _add(wrappers, "LoRA", 1)
+        own = module.__dict__
+        if own.get("gradient_checkpointing") is True or kind.__name__ == "CheckpointWrapper":
+            checkpointing = True
+        if attention is None and own.get("config") is not None:
+            attention = getattr(own["config"], "_attn_implementation", None)
+        for parameter in module._parameters.values():
+            if parameter is None or id(parameter) in ids:
+                continue
+            ids.add(id(parameter))
+            try:
+                count = _count(parameter)
+                _add(params, _dtype(_local(parameter)), count)
+            except Exception:
+                # Lazy parameters have no size yet.
+                continue
+            total += count
+            if parameter.requires_grad:
+                trainable += count
+            if id(parameter) in trained:
+                hits += 1
+            carrier = type(parameter).__name__
+            if carrier not in ("Parameter", "DTensor", "Params4bit", "Int8Params", "Tensor"):
+                _add(quantized if "torchao" in type(parameter).__module__ else wrappers, carrier, 1)
+        for buffer in module._buffers.values():
+            if buffer is not None:
+                _add(buffers, _dtype(buffer), buffer.numel())
+    if not total:
+        return None
+    inner, depth = root, 0
+    while depth < 4:
+        held = inner._modules
+        inside = held.get("_orig_mod") or held.get("module") or (held.get("model") if "LoraModel" in type(inner).__name__ else held.get("base_model"))
+        if inside is None or type(inner).__name__ not in WRAPPERS and not type(inner).__name__.startswith(("FSDP", "Peft", "Lora")):
+            break
+        inner, depth = inside, depth + 1
+    return {
+        "class": type(inner).__name__,
+        "total": total,
+        "trainable": trainable,
+        "params": params,
+        "buffers": buffers,
+        "quantized": quantized,
+        "wrappers": wrappers,
+        "attention": attention if isinstance(attention, str) else None,
+        "checkpointing": checkpointing,
+        "trained": hits,
+        "shared": bool(hits),
+    }
+
+
+# --- the graph ---------------------------------------------------------------------------------------------
+
+PRODUCTS = ("AddmmBackward", "MmBackward", "BmmBackward", "BaddbmmBackward", "AddbmmBackward", "LinearBackward", "ConvolutionBackward", "MatMul4Bit", "MatMul8bitLt", "_ScaledMm", "MkldnnLinear")
+ATTENTION = ("ScaledDotProduct", "FlashAttn", "_flash", "MemoryEfficient", "FlexAttention", "_fMHA", "memory_efficient")
+
+
+def graph(root, which):
+    """Walks the graph of this backward pass by node names and the shapes of gradients; opens no saved tensor."""
+    began = now()
+    start = root.grad_fn
+    if start is None:
+        return
+    seen, stack = set(), [start]
+    matmul, attention = {}, {}
+    checkpointed = compiled = 0
+    tokens = embedded = batch = None
+    partial = False
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if len(seen) >= GRAPH_NODES or (not len(seen) & 0xFF and now() - began > GRAPH_NS):
+            partial = True
+            break
+        name = node.name()
+        for pair in node.next_functions:
+            stack.append(pair[0])
+        if name.startswith(PRODUCTS):
+            dtype, shape = _output(node)
+            if dtype is not None:
+                _add(matmul, dtype, 1)
+                if shape and (name.startswith("Conv") or batch is None):
+                    batch = shape
+        elif any(part in name for part in ATTENTION):
+            dtype, shape = _output(node)
+            _add(attention, name.replace("Backward0", "").replace("Backward", ""), 1)
+            if dtype is not None:
+                _add(matmul, dtype, 1)
+            if shape and len(shape) == 4:
+                tokens = (shape[0], max(shape[1], shape[2]) if not name.startswith("Scaled") else shape[2])
+        elif name.startswith("EmbeddingBackward"):
+            dtype, shape = _output(node)
+            if shape and len(shape) == 3 and (embedded is None or shape[0] * shape[1] > embedded[0] * embedded[1]):
+                embedded = (shape[0], shape[1])
+        elif name.startswith("CheckpointFunction"):
+            checkpointed += 1
+            dtype, shape = _output(node)
+            if shape and len(shape) == 3 and tokens is None:
+                tokens = (shape[0], shape[1])
+        elif name.startswith("CompiledFunction"):
+            compiled += 1
+    where = embedded or tokens
+    tell(
+        "graph",
+        b=which,
+        nodes=len(seen),
+        partial=partial or None,
+        matmul=matmul,
+        attention=attention,
+        checkpointed=checkpointed or None,
+        compiled=compiled or None,
+        batch=where[0] if where else (batch[0] if batch and len(batch) > 2 else None),
+        seq=where[1] if where else None,
+        shape=list(batch) if batch else None,
+        ns=now() - began,
+    )
+
+
+def _output(node):
+    try:
+        meta = node._input_metadata[0]
+        return str(meta.dtype)[6:], tuple(int(size) for size in meta.shape)
+    except Exception:
+        return None, None
+
+
+# --- switches ----------------------------------------------------------------------------------------------
+
+
+def flags():
+    facts = {
+        "autocast": dict(S.autocast),
+        "autocast_forward": dict(S.autocast_forward),
+        "scaler": bool(S.scalers),
+        "checkpoint_calls": 1 if S.checkpoint_calls else 0,
+        "graph_replays": S.graph_replays,
+    }
+    for name, read in READS:
+        try:
+            value = read()
+            if value is not None:
+                facts[name] = value
+        except Exception:
+            # This torch has no such switch.
+            pass
+    _compiled(facts)
+    text = repr(sorted(facts.items()))
+    if text != S.flags_text:
+        S.flags_text = text
+        tell("flags", **facts)
+
+
+def _tf32(kind, op, legacy):
+    getter = getattr(torch._C, "_get_fp32_precision_getter", None)
+    if getter is not None:
+        # The older names print a warning of their own into the user's output.
+        return getter(kind, op) == "tf32"
+    return legacy()
+
+
+def _precision():
+    if hasattr(torch._C, "_get_fp32_precision_getter"):
+        return torch._C._get_fp32_precision_getter("cuda", "matmul")
+    return torch.get_float32_matmul_precision()
+
+
+READS = (
+    ("tf32_matmul", lambda: _tf32("cuda", "matmul", lambda: torch.backends.cuda.matmul.allow_tf32)),
+    ("tf32_cudnn", lambda: _tf32("cuda", "conv", lambda: torch.backends.cudnn.allow_tf32)),
+    ("matmul_precision", _precision),
+    ("deterministic", torch.are_deterministic_algorithms_enabled),
+    ("cudnn_deterministic", lambda: torch._C._get_cudnn_deterministic()),
+    ("cudnn_benchmark", lambda: torch._C._get_cudnn_benchmark()),
+    ("allocator", lambda: torch.cuda.get_allocator_backend() if torch.cuda.is_initialized() else None),
+)
+
+
+def _compiled(facts):
+    utils = sys.modules.get("torch._dynamo.utils")
+    counters = getattr(utils, "counters", None)
+    if not counters:
+        return
+    frames = counters.get("stats") or {}
+    facts["compiled_graphs"] = int(frames.get("unique_graphs", 0))
+    facts["graph_breaks"] = int(sum((counters.get("graph_break") or {}).values()))
+    # One code object compiled again is a recompile.
+    convert = sys.modules.get("torch._dynamo.convert_frame")
+    compiled = getattr(utils, "compilation_time_metrics", None)
+    del convert, compiled
+    recompiles = counters.get("recompiles")
+    if recompiles:
+        facts["recompiles"] = int(sum(recompiles.values()))

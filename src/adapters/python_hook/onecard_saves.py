@@ -1,0 +1,217 @@
+"""Checkpoints as they are written: where, how big, how long the run stood still, and renamed afterwards or not."""
+import functools
+import os
+import sys
+
+import onecard_hook as hook
+
+S, now, tell, fault = hook.S, hook.now, hook.tell, hook.fault
+
+
+class Save(object):
+    """One save while it happens. Entered by every wrapper; those inside of another say so."""
+
+    def __init__(self, by, path=None, handle=None):
+        self.by = by
+        self.path = _text(path)
+        self.handle = handle
+        self.before = _identity(self.path)
+
+    def begin(self):
+        self.inside = S.saving[-1] if S.saving else None
+        S.saving.append(self.by)
+        self.began = now()
+
+    def end(self, error=None, asynchronous=None):
+        took = now() - self.began
+        S.saving.pop()
+        S.saves += 1
+        size = files = atomic = None
+        try:
+            if self.handle is not None:
+                size = self.handle.tell()
+                name = getattr(self.handle, "name", None)
+                if self.path is None and isinstance(name, str):
+                    self.path = name
+            elif self.path is not None and os.path.isdir(self.path):
+                size, files = _folder(self.path)
+            elif self.path is not None:
+                size = os.path.getsize(self.path)
+        except Exception:
+            # A handle that cannot tell, a path on a file system that only the writer sees.
+            pass
+        after = _identity(self.path)
+        if after is not None and self.before is not None and files is None and self.handle is None:
+            # Another file under the same name: the new one was renamed over the old one.
+            atomic = after != self.before
+        tell(
+            "ckpt",
+            id=S.saves,
+            by=self.by,
+            path=os.path.abspath(self.path) if self.path else None,
+            bytes=size,
+            files=files,
+            ns=took,
+            step=S.framework_step if S.framework_step is not None else S.steps,
+            ok=error is None,
+            error=("%s: %s" % (type(error).__name__, error))[:200] if error is not None else None,
+            inside=self.inside,
+            atomic=atomic,
+            asynchronous=asynchronous,
+        )
+        if error is None and after is not None and not atomic and self.inside is None:
+            S.pending_moves.append([S.saves, os.path.abspath(self.path), after, 0])
+            del S.pending_moves[:-64]
+
+
+def _text(path):
+    try:
+        path = os.fspath(path)
+    except TypeError:
+        return None
+    return path if isinstance(path, str) else None
+
+
+def _identity(path):
+    if path is None:
+        return None
+    try:
+        seen = os.stat(path)
+        return (seen.st_dev, seen.st_ino)
+    except OSError:
+        return None
+
+
+def _folder(path):
+    size = files = 0
+    for root, folders, names in os.walk(path):
+        for name in names:
+            files += 1
+            size += os.lstat(os.path.join(root, name)).st_size
+            if files >= 20000:
+                return size, files
+    return size, files
+
+
+def run(save, real, args, kwargs, asynchronous=None):
+    """The real save, with the record around it. An error in it goes on to the program untouched."""
+    try:
+        save.begin()
+    except Exception as error:
+        fault("save", error)
+        return real(*args, **kwargs)
+    try:
+        result = real(*args, **kwargs)
+    except BaseException as error:
+        _end(save, error, asynchronous)
+        raise
+    _end(save, None, asynchronous)
+    return result
+
+
+def _end(save, error, asynchronous):
+    try:
+        save.end(error, asynchronous)
+    except Exception as ours:
+        fault("save", ours)
+
+
+def wrap(owner, name, make, asynchronous=None):
+    """`make(args, kwargs)` gives the Save of one call."""
+    real = getattr(owner, name)
+
+    @functools.wraps(real)
+    def saved(*args, **kwargs):
+        if S.off:
+            return real(*args, **kwargs)
+        try:
+            save = make(args, kwargs)
+        except Exception as error:
+            fault(name, error)
+            return real(*args, **kwargs)
+        return run(save, real, args, kwargs, asynchronous)
+
+    setattr(owner, name, saved)
+    return saved
+
+
+def torch_save():
+    torch = sys.modules["torch"]
+
+    def make(args, kwargs):
+        to = args[1] if len(args) > 1 else kwargs.get("f")
+        if isinstance(to, (str, os.PathLike)):
+            return Save("torch.save", to)
+        return Save("torch.save", handle=to)
+
+    torch.save = wrap(torch.serialization, "save", make)
+
+
+def safetensors(module):
+    def make(args, kwargs):
+        return Save("safetensors", args[1] if len(args) > 1 else kwargs.get("filename"))
+
+    wrap(module, "save_file", make)
+
+
+def dcp(module):
+    def make(args, kwargs):
+        path = kwargs.get("checkpoint_id")
+        if path is None:
+            writer = kwargs.get("storage_writer") or (args[1] if len(args) > 1 else None)
+            path = getattr(writer, "path", None) or getattr(writer, "checkpoint_id", None)
+        return Save("dcp", path)
+
+    wrap(module, "save", make)
+    if hasattr(module, "async_save"):
+        wrap(module, "async_save", make, asynchronous=True)
+
+
+def look_for_moves(last):
+    """A file that is not where it was written, but beside there with the same inode, was renamed."""
+    waiting = []
+    for entry in S.pending_moves:
+        number, path, identity, looks = entry
+        if _identity(path) == identity:
+            entry[3] += 1
+            # Whoever renames does so before the next steps.
+            if entry[3] < 3 and not last:
+                waiting.append(entry)
+            continue
+        found = _renamed(path, identity)
+        if found is not None:
+            tell("moved", id=number, path=found)
+    S.pending_moves = waiting
+
+
+def _renamed(path, identity):
+    folder, name = os.path.split(path)
+    found = _by_inode(folder, identity)
+    if found is not None:
+        return found
+    # The folder it is in was renamed: beside it, one that holds this file.
+    above = os.path.dirname(folder)
+    try:
+        with os.scandir(above) as entries:
+            for count, entry in enumerate(entries):
+                if count > 2000:
+                    return None
+                inside = os.path.join(entry.path, name)
+                if _identity(inside) == identity:
+                    return inside
+    except OSError:
+        pass
+    return None
+
+
+def _by_inode(folder, identity):
+    try:
+        with os.scandir(folder) as entries:
+            for count, entry in enumerate(entries):
+                if count > 20000:
+                    return None
+                if entry.inode() == identity[1] and _identity(entry.path) == identity:
+                    return entry.path
+    except OSError:
+        pass
+    return None

@@ -1,0 +1,564 @@
+"""Places in torch itself: optimizer steps, backward passes, autocast, the scaler, the allocator.
+
+No place changes what torch does or waits for the GPU. Where torch lacks one, its name goes into `missing`.
+"""
+import atexit
+import functools
+import os
+import sys
+import weakref
+
+import onecard_hook as hook
+
+S, now, write, tell, fault = hook.S, hook.now, hook.write, hook.tell, hook.fault
+
+torch = None
+census = None
+saves = None
+# Read the allocator at every step at first, then so seldom that it costs this much a step at most.
+MEMORY_NS_A_STEP = 10000
+memory_every = 1
+memory_cost = 0
+
+
+def is_compiling():
+    return False
+
+
+
+def install(module):
+    global torch, census, saves, is_compiling
+    began = now()
+    torch = module
+    is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", is_compiling)
+    census = hook.part("onecard_census")
+    saves = hook.part("onecard_saves")
+    missing = []
+    for name, place in (
+        ("optimizer", _optimizer),
+        ("backward", _backward),
+        ("autocast", _autocast),
+        ("scaler", _scaler),
+        ("memory", _memory_places),
+        ("checkpointing", _checkpointing),
+        ("graphs", _graphs),
+        ("save", saves.torch_save),
+    ):
+        try:
+            place()
+        except Exception:
+            missing.append(name)
+    atexit.register(_at_exit)
+    S.missing = missing
+    tell_torch(ns=now() - began)
+
+
+def tell_torch(ns=None):
+    distributed = sys.modules.get("torch.distributed")
+    rank, world = _number("RANK"), _number("WORLD_SIZE")
+    try:
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            rank, world = distributed.get_rank(), distributed.get_world_size()
+    except Exception:
+        pass
+    tell(
+        "torch",
+        pid=S.pid,
+        version=str(torch.__version__),
+        cuda=torch.version.cuda,
+        rank=rank,
+        local_rank=_number("LOCAL_RANK"),
+        world=world,
+        alloc_conf=os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF"),
+        argv0=(sys.argv[0] if getattr(sys, "argv", None) else None),
+        missing=S.missing,
+        ns=ns,
+    )
+
+
+def _number(name):
+    try:
+        return int(os.environ[name])
+    except (KeyError, ValueError):
+        return None
+
+
+# --- optimizer steps ---------------------------------------------------------------------------------------
+
+
+def _optimizer():
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    register_optimizer_step_post_hook(_stepped)
+
+
+def _stepped(optimizer, args, kwargs):
+    # Traced by torch.compile this is a constant, so that nothing of ours enters a compiled step.
+    if is_compiling():
+        return
+    if S.off:
+        return
+    began = now()
+    try:
+        if S.pid != os.getpid():
+            S.reset()
+        once = S.once_ns
+        _step(optimizer, began)
+        S.step_ns -= S.once_ns - once
+    except Exception as error:
+        fault("step", error)
+    S.step_ns += now() - began
+
+
+class Seen(object):
+    """One optimizer: its number, calls, steps, and the backward pass its last step came after."""
+
+    def __init__(self, optimizer, number):
+        self.ref = weakref.ref(optimizer)
+        self.number = number
+        self.calls = self.steps = 0
+        self.after = -1
+
+
+def _step(optimizer, t):
+    S.raw += 1
+    seen = S.optimizers.get(id(optimizer))
+    if seen is None or seen.ref() is not optimizer:
+        seen = S.optimizers[id(optimizer)] = Seen(optimizer, len(S.optimizers))
+    seen.calls += 1
+    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        # Nothing runs now: the step happens at each replay of the graph.
+        S.capturing_steps += 1
+        return
+    if S.backwards and seen.after == S.backwards and seen.steps:
+        # No backward pass since: the same step in several calls (ZeRO's groups, a subclass that calls super).
+        return
+    seen.after = S.backwards
+    seen.steps += 1
+    if seen.steps == 1:
+        _first_step(optimizer, seen)
+    # Optimizers that take turns make one step together (GAN, Muon beside AdamW, one for each parameter): a new one
+    # begins when one of the round comes again. One that first appears later is another phase (folds, stages).
+    if seen.number not in S.round and S.round and not (seen.steps == 1 and S.steps >= 2):
+        S.round.add(seen.number)
+        return
+    S.steps += 1
+    S.round = {seen.number}
+    _step_record(optimizer, seen, t, False)
+
+
+def _step_record(optimizer, seen, t, replayed):
+    losses, S.losses = S.losses, []
+    micro = len(losses)
+    parts = [
+        '{"k":"s","t":%d,"o":%d,"n":%d,"c":%d,"b":%d,"m":%d'
+        % (t, seen.number, seen.calls, S.steps, S.backwards, micro)
+    ]
+    rate = _learning_rate(optimizer)
+    if rate is not None:
+        parts.append(',"lr":' + _json_number(rate))
+    known = [loss for loss in losses if type(loss) is float]
+    if micro and len(known) == micro:
+        parts.append(',"l":' + _json_number(sum(known) / micro))
+    elif S.ring is not None:
+        S.ring.step_of(losses, S.steps)
+    if S.ring is not None:
+        S.ring.collect()
+        if S.late:
+            late, S.late = S.late, []
+            parts.append(
+                ',"ll":[' + ",".join("[%d,%s,%d]" % (c, _json_number(v), m) for c, v, m in late) + "]"
+            )
+    if S.steps <= 16 or S.steps % memory_every == 0:
+        parts.append(_memory_text())
+    if S.scalers:
+        if S.scale is not None:
+            parts.append(',"sc":' + _json_number(S.scale))
+        parts.append(',"sk":%d' % S.skipped)
+    if replayed:
+        parts.append(',"g":true')
+    parts.append("}\n")
+    # A run of millions of steps keeps its file small: the counts in each record are sums.
+    if S.steps <= 50000 or S.steps % (10 if S.steps <= 500000 else 100) == 0:
+        write("".join(parts))
+    if S.pending_moves:
+        saves.look_for_moves(False)
+    if S.steps & (S.steps - 1) == 0 or S.steps % 1000 == 0:
+        once = now()
+        census.flags()
+        _health()
+        S.once_ns += now() - once
+
+
+def _first_step(optimizer, seen):
+    began = now()
+    try:
+        census.optimizer(optimizer, seen.number)
+        if seen.number == 0:
+            tell_torch()
+            census.gpu()
+            census.modules(optimizer)
+            census.flags()
+    except Exception as error:
+        fault("census", error)
+    S.once_ns += now() - began
+
+
+def _json_number(value):
+    text = repr(value)
+    return '"%s"' % text if text in ("nan", "inf", "-inf") else text
+
+
+def _learning_rate(optimizer):
+    try:
+        rate = optimizer.param_groups[0]["lr"]
+    except (AttributeError, KeyError, IndexError, TypeError):
+        return None
+    if type(rate) in (float, int):
+        return float(rate)
+    if type(rate) is torch.Tensor and rate.device.type == "cpu":
+        return rate.item()
+    return None
+
+
+# --- backward passes and losses ----------------------------------------------------------------------------
+
+
+def _backward():
+    real = torch.autograd.backward
+
+    @functools.wraps(real)
+    def backward(*args, **kwargs):
+        if S.off:
+            return real(*args, **kwargs)
+        if S.depth:
+            # A checkpointed segment runs a backward pass of its own inside of the outer one.
+            S.checkpoint_calls += 1
+            return real(*args, **kwargs)
+        began = now()
+        try:
+            _before_backward(args[0] if args else kwargs.get("tensors"))
+        except Exception as error:
+            fault("backward", error)
+        S.step_ns += now() - began
+        S.depth += 1
+        try:
+            return real(*args, **kwargs)
+        finally:
+            S.depth -= 1
+
+    torch.autograd.backward = backward
+
+
+def _before_backward(roots):
+    if S.pid != os.getpid():
+        S.reset()
+    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        S.capturing_backwards += 1
+        return
+    S.backwards += 1
+    root = roots if isinstance(roots, torch.Tensor) else (roots[0] if roots else None)
+    if S.autocast_now:
+        for key, count in S.autocast_now.items():
+            S.autocast_forward[key] = S.autocast_forward.get(key, 0) + 1
+        S.autocast_now = {}
+    if S.loss_told:
+        S.loss_told = False
+    elif root is not None:
+        take_loss(root)
+    if root is not None and S.backwards in (1, 2, 20):
+        began = now()
+        try:
+            census.graph(root, S.backwards)
+        except Exception as error:
+            fault("graph", error)
+        took = now() - began
+        S.once_ns += took
+        S.step_ns -= took
+
+
+def take_loss(tensor):
+    """The value of a scalar loss, without waiting: at once on the CPU, later from the GPU."""
+    if type(tensor) is not torch.Tensor or tensor.numel() != 1:
+        S.losses.append(None)
+    elif tensor.device.type == "cpu":
+        S.losses.append(float(tensor.detach().item()))
+    elif tensor.device.type == "cuda":
+        if S.ring is None:
+            S.ring = hook.part("onecard_ring").Ring(torch, S)
+        S.losses.append(S.ring.push(tensor))
+    else:
+        S.losses.append(None)
+
+
+# --- autocast, scaler, checkpointing, graphs ---------------------------------------------------------------
+
+
+def _autocast():
+    autocast = torch.amp.autocast_mode.autocast
+    real = autocast.__enter__
+
+    @functools.wraps(real)
+    def enter(self):
+        result = real(self)
+        try:
+            if self._enabled:
+                key = "%s:%s" % (self.device, str(self.fast_dtype)[6:])
+                S.autocast[key] = S.autocast.get(key, 0) + 1
+                S.autocast_now[key] = True
+        except Exception as error:
+            fault("autocast", error)
+        return result
+
+    autocast.__enter__ = enter
+
+
+def _scaler():
+    try:
+        scaler = torch.amp.grad_scaler.GradScaler
+    except AttributeError:
+        scaler = torch.cuda.amp.grad_scaler.GradScaler
+    real_step, real_scale, real_update = scaler.step, scaler.scale, scaler.update
+
+    @functools.wraps(real_scale)
+    def scale(self, outputs):
+        if not S.off and self._enabled and isinstance(outputs, torch.Tensor):
+            try:
+                take_loss(outputs)
+                S.loss_told = True
+            except Exception as error:
+                fault("scale", error)
+        return real_scale(self, outputs)
+
+    @functools.wraps(real_step)
+    def step(self, optimizer, *args, **kwargs):
+        before = S.raw
+        result = real_step(self, optimizer, *args, **kwargs)
+        if self._enabled and not S.off:
+            S.scalers = 1
+            S.fused_scaler = bool(getattr(optimizer, "_step_supports_amp_scaling", False))
+            if S.raw == before and not is_compiling():
+                S.skipped += 1
+                S.losses = []
+        return result
+
+    @functools.wraps(real_update)
+    def update(self, *args, **kwargs):
+        result = real_update(self, *args, **kwargs)
+        if self._enabled and not S.off:
+            try:
+                _take_scale(self)
+            except Exception as error:
+                fault("scaler", error)
+        return result
+
+    scaler.scale, scaler.step, scaler.update = scale, step, update
+
+
+def _take_scale(scaler):
+    value = scaler._scale
+    if value is None:
+        return
+    if value.device.type == "cpu":
+        S.scale = value.item()
+    elif value.device.type == "cuda":
+        if S.ring is None:
+            S.ring = hook.part("onecard_ring").Ring(torch, S)
+        S.ring.push_scale(value, S.fused_scaler)
+
+
+def _checkpointing():
+    module = torch.utils.checkpoint
+    name = "_checkpoint_without_reentrant_generator"
+    if not hasattr(module, name):
+        name = "_checkpoint_without_reentrant"
+    real = getattr(module, name)
+
+    @functools.wraps(real)
+    def counted(*args, **kwargs):
+        S.checkpoint_calls += 1
+        return real(*args, **kwargs)
+
+    setattr(module, name, counted)
+
+
+def _graphs():
+    graph = torch.cuda.graphs.CUDAGraph
+    real_end, real_replay = graph.capture_end, graph.replay
+
+    @functools.wraps(real_end)
+    def capture_end(self):
+        result = real_end(self)
+        S.graph_steps[id(self)] = (S.capturing_steps, S.capturing_backwards)
+        S.capturing_steps = S.capturing_backwards = 0
+        return result
+
+    @functools.wraps(real_replay)
+    def replay(self):
+        result = real_replay(self)
+        if not S.off:
+            try:
+                _replayed(*S.graph_steps.get(id(self), (0, 0)))
+            except Exception as error:
+                fault("replay", error)
+        return result
+
+    graph.capture_end, graph.replay = capture_end, replay
+
+
+def _replayed(steps_inside, backwards_inside):
+    S.graph_replays += 1
+    S.backwards += backwards_inside
+    if not steps_inside:
+        return
+    began = now()
+    for seen in list(S.optimizers.values()):
+        optimizer = seen.ref()
+        if optimizer is not None:
+            S.steps += 1
+            seen.steps += 1
+            S.round = {seen.number}
+            seen.after = S.backwards
+            _step_record(optimizer, seen, began, True)
+            break
+    S.step_ns += now() - began
+
+
+# --- the allocator -----------------------------------------------------------------------------------------
+
+
+def _memory_places():
+    import torch.cuda.memory as memory
+
+    real = memory.reset_peak_memory_stats
+
+    @functools.wraps(real)
+    def reset_peak_memory_stats(*args, **kwargs):
+        _before_reset()
+        return real(*args, **kwargs)
+
+    memory.reset_peak_memory_stats = reset_peak_memory_stats
+    torch.cuda.reset_peak_memory_stats = reset_peak_memory_stats
+    accelerator = getattr(torch, "accelerator", None)
+    other = getattr(accelerator, "reset_peak_memory_stats", None)
+    if other is not None:
+
+        @functools.wraps(other)
+        def reset_accelerator(*args, **kwargs):
+            _before_reset()
+            return other(*args, **kwargs)
+
+        accelerator.reset_peak_memory_stats = reset_accelerator
+        if hasattr(accelerator, "memory"):
+            accelerator.memory.reset_peak_memory_stats = reset_accelerator
+    # Runs when CUDA starts, or now if it has; never starts it.
+    torch.cuda._lazy_call(_cuda_started)
+
+
+def _cuda_started():
+    try:
+        torch._C._cuda_attach_out_of_memory_observer(_out_of_memory)
+    except Exception as error:
+        fault("oom observer", error)
+
+
+def _before_reset():
+    try:
+        for device, m in read_memory():
+            tell("mem", device=device, why="reset", **m)
+    except Exception as error:
+        fault("reset", error)
+
+
+def read_memory():
+    """[(device, figures)] of the devices this process uses, with the running peaks across resets."""
+    if not torch.cuda.is_initialized():
+        return []
+    rows = []
+    current = torch.cuda.current_device()
+    for device in sorted({current} | set(S.peaks)):
+        stats = torch._C._cuda_memoryStats(device)
+        live, held = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
+        peak = S.peaks.setdefault(device, [0, 0])
+        peak[0] = max(peak[0], live["peak"])
+        peak[1] = max(peak[1], held["peak"])
+        rows.append(
+            (
+                device,
+                {
+                    "alloc": live["current"],
+                    "reserved": held["current"],
+                    "peak_alloc": peak[0],
+                    "peak_reserved": peak[1],
+                    "retries": stats.get("num_alloc_retries"),
+                    "ooms": stats.get("num_ooms"),
+                },
+            )
+        )
+    return rows
+
+
+def _memory_text():
+    global memory_every, memory_cost
+    if not torch.cuda.is_initialized():
+        return ""
+    began = now()
+    rows = read_memory()
+    cost = now() - began
+    memory_cost = cost if not memory_cost else (memory_cost * 7 + cost) // 8
+    memory_every = max(1, min(64, memory_cost // MEMORY_NS_A_STEP))
+    # The device with the most is the one that runs out.
+    m = max((row[1] for row in rows), key=lambda m: m["peak_alloc"])
+    return ',"a":%d,"pa":%d,"pr":%d,"re":%d,"oo":%d' % (
+        m["alloc"],
+        m["peak_alloc"],
+        m["peak_reserved"],
+        m["retries"] or 0,
+        m["ooms"] or 0,
+    )
+
+
+def _out_of_memory(device, requested, total, free):
+    """Called by the allocator, its lock released, just before it raises."""
+    try:
+        figures = dict(read_memory()).get(device, {})
+        tell(
+            "oom",
+            device=device,
+            requested=requested,
+            total=total,
+            free=free,
+            step=S.steps,
+            in_backward=S.depth > 0,
+            **figures
+        )
+    except Exception as error:
+        fault("oom", error)
+
+
+# --- the end -----------------------------------------------------------------------------------------------
+
+
+def _health():
+    tell("exit", steps=S.steps, start_ns=S.start_ns, step_ns=S.step_ns, once_ns=S.once_ns)
+
+
+def _at_exit():
+    if S.off or S.pid != os.getpid():
+        return
+    try:
+        if S.ring is not None:
+            S.ring.collect()
+            for c, v, m in S.late:
+                write('{"k":"late","t":%d,"ll":[[%d,%s,%d]]}\n' % (now(), c, _json_number(v), m))
+            S.late = []
+        for device, m in read_memory():
+            tell("mem", device=device, why="exit", **m)
+        saves.look_for_moves(True)
+        census.flags()
+        _health()
+    except Exception as error:
+        try:
+            fault("exit", error)
+        except Exception:
+            pass
