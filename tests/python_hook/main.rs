@@ -2,4 +2,5 @@
 //! that can import torch, and say loudly when there is none.
 
 mod hostile;
+mod loops;
 mod support;

@@ -69,6 +69,7 @@ pub(crate) fn without_hook(argv: &[&str], folder: &Path, env: &[(&str, &str)]) -
     base_command(argv, folder, env).output().expect("the command starts")
 }
 
+#[expect(clippy::print_stderr, reason = "a skipped case must be seen")]
 /// The interpreter with PyTorch, or `None` with a loud line. `module` must be importable too.
 pub(crate) fn python_with(module: &str) -> Option<&'static str> {
     static FOUND: OnceLock<Option<String>> = OnceLock::new();

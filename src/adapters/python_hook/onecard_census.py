@@ -1,6 +1,7 @@
 """Looked at once or a few times in a run: what an optimizer holds, the modules, the autograd graph, switches."""
 import gc
 import sys
+import weakref
 
 import onecard_hook as hook
 
@@ -267,6 +268,8 @@ def graph(root, which):
                 tokens = (shape[0], shape[1])
         elif name.startswith("CompiledFunction"):
             compiled += 1
+        elif S.witness is None and not S.raw and name == "torch::autograd::AccumulateGrad":
+            S.witness = [weakref.ref(node.variable), node.variable._version]
     where = embedded or tokens
     tell(
         "graph",
@@ -351,10 +354,8 @@ def _compiled(facts):
     frames = counters.get("stats") or {}
     facts["compiled_graphs"] = int(frames.get("unique_graphs", 0))
     facts["graph_breaks"] = int(sum((counters.get("graph_break") or {}).values()))
-    # One code object compiled again is a recompile.
+    # A frame compiled n times was recompiled n - 1 times.
     convert = sys.modules.get("torch._dynamo.convert_frame")
-    compiled = getattr(utils, "compilation_time_metrics", None)
-    del convert, compiled
-    recompiles = counters.get("recompiles")
-    if recompiles:
-        facts["recompiles"] = int(sum(recompiles.values()))
+    compiled = getattr(convert, "FRAME_COMPILE_COUNTER", None)
+    if compiled:
+        facts["recompiles"] = int(sum(count - 1 for count in compiled.values() if count > 1))

@@ -44,6 +44,9 @@ class Save(object):
         if after is not None and self.before is not None and files is None and self.handle is None:
             # Another file under the same name: the new one was renamed over the old one.
             atomic = after != self.before
+        if self.by == "torch.save" and error is None and after is not None:
+            # It writes to the very name it is given; a later rename corrects this.
+            atomic = False
         tell(
             "ckpt",
             id=S.saves,

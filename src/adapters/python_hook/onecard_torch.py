@@ -87,9 +87,16 @@ def _number(name):
 
 
 def _optimizer():
-    from torch.optim.optimizer import register_optimizer_step_post_hook
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
     register_optimizer_step_post_hook(_stepped)
+    register_optimizer_step_pre_hook(_stepping)
+
+
+def _stepping(optimizer, args, kwargs):
+    if not is_compiling():
+        # Optimizers do tell of themselves here, even while one still searches (LBFGS).
+        S.witness = None
 
 
 def _stepped(optimizer, args, kwargs):
@@ -152,9 +159,9 @@ def _step_record(optimizer, seen, t, replayed):
     micro = len(losses)
     parts = [
         '{"k":"s","t":%d,"o":%d,"n":%d,"c":%d,"b":%d,"m":%d'
-        % (t, seen.number, seen.calls, S.steps, S.backwards, micro)
+        % (t, seen.number if seen else 0, seen.calls if seen else 0, S.steps, S.backwards, micro)
     ]
-    rate = _learning_rate(optimizer)
+    rate = _learning_rate(optimizer) if seen else None
     if rate is not None:
         parts.append(',"lr":' + _json_number(rate))
     known = [loss for loss in losses if type(loss) is float]
@@ -175,6 +182,8 @@ def _step_record(optimizer, seen, t, replayed):
         if S.scale is not None:
             parts.append(',"sc":' + _json_number(S.scale))
         parts.append(',"sk":%d' % S.skipped)
+    if not seen:
+        parts.append(',"v":true')
     if replayed:
         parts.append(',"g":true')
     parts.append("}\n")
@@ -256,6 +265,8 @@ def _before_backward(roots):
     if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
         S.capturing_backwards += 1
         return
+    if S.witness is not None:
+        _look_at_witness()
     S.backwards += 1
     root = roots if isinstance(roots, torch.Tensor) else (roots[0] if roots else None)
     if S.autocast_now:
@@ -275,6 +286,17 @@ def _before_backward(roots):
         took = now() - began
         S.once_ns += took
         S.step_ns -= took
+
+
+def _look_at_witness():
+    """No optimizer has called us (its step is compiled, or it is not torch's own): a parameter whose version
+    moved since the last backward pass was stepped in between."""
+    parameter = S.witness[0]()
+    if parameter is None or parameter._version == S.witness[1]:
+        return
+    S.witness[1] = parameter._version
+    S.steps += 1
+    _step_record(None, None, now(), False)
 
 
 def take_loss(tensor):
@@ -547,6 +569,8 @@ def _at_exit():
     if S.off or S.pid != os.getpid():
         return
     try:
+        if S.witness is not None:
+            _look_at_witness()
         if S.ring is not None:
             S.ring.collect()
             for c, v, m in S.late:

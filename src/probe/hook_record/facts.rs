@@ -12,6 +12,8 @@ use crate::units::Bytes;
 pub enum StepConfidence {
     /// Optimizer calls, with no backward pass seen that would tell a repeated call from a new step.
     Raw,
+    /// Parameters that had changed by the next backward pass; no optimizer told (compiled, or not torch's own).
+    Parameters,
     /// Optimizer calls, one counted per burst between backward passes.
     Burst,
     /// The training framework's own counter agrees.

@@ -23,6 +23,7 @@ pub(super) struct ProcessLog {
     torch: wire::Torch,
     steps: u64,
     backwards: u64,
+    by_parameters: bool,
     series: Series,
     /// Raw calls per optimizer, and its census.
     calls: BTreeMap<u32, u64>,
@@ -109,6 +110,7 @@ impl ProcessLog {
         self.memory(step.pa, step.pr, step.re);
         self.calls.entry(step.o).and_modify(|calls| *calls = (*calls).max(step.n)).or_insert(step.n);
         self.backwards = self.backwards.max(step.b);
+        self.by_parameters |= step.v == Some(true);
         self.scale = step.sc.or(self.scale);
         self.skipped = step.sk.or(self.skipped);
         for late in &step.ll {
@@ -243,6 +245,8 @@ impl ProcessLog {
             None
         } else if self.framework_step.is_some() {
             Some(StepConfidence::Framework)
+        } else if self.by_parameters {
+            Some(StepConfidence::Parameters)
         } else if self.backwards > 0 {
             Some(StepConfidence::Burst)
         } else {

@@ -108,6 +108,8 @@ pub(super) struct Step {
     pub oo: Option<u64>,
     /// The step came out of a replayed CUDA graph.
     pub g: Option<bool>,
+    /// No optimizer told of it: a parameter had changed by the next backward pass.
+    pub v: Option<bool>,
     /// Scaler: factor and steps it left out so far.
     #[serde(deserialize_with = "number")]
     pub sc: Option<f64>,
