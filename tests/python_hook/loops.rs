@@ -124,7 +124,8 @@ fn checkpoints_have_their_last_name_size_and_step() {
     let atomic: Vec<_> = saves.iter().map(|save| save.atomic).collect();
     assert_eq!(atomic, [Some(false), Some(true), Some(true), None]);
     assert_eq!(saves.iter().map(|save| save.complete).collect::<Vec<_>>(), [true, true, true, false]);
-    let bytes: Vec<_> = saves[..3].iter().filter_map(|save| save.bytes.map(|bytes| bytes.get())).collect();
+    let bytes: Vec<_> =
+        saves[..3].iter().filter_map(|save| save.bytes.map(onecard::units::Bytes::get)).collect();
     assert_eq!(Value::from(bytes), run.truth()["bytes"]);
     assert!(saves.iter().all(|save| save.step == Some(5)));
 }

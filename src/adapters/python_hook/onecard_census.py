@@ -268,7 +268,7 @@ def graph(root, which):
                 tokens = (shape[0], shape[1])
         elif name.startswith("CompiledFunction"):
             compiled += 1
-        elif S.witness is None and not S.raw and name == "torch::autograd::AccumulateGrad":
+        elif S.witness is None and not S.stepping and name == "torch::autograd::AccumulateGrad":
             S.witness = [weakref.ref(node.variable), node.variable._version]
     where = embedded or tokens
     tell(

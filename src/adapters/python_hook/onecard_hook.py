@@ -49,6 +49,7 @@ class State(object):
         self.steps = self.raw = self.backwards = self.depth = 0
         # A parameter and its version: tells of steps that no optimizer tells of.
         self.witness = None
+        self.stepping = False
         self.framework_step = None
         # Losses of the micro-batches since the last step, and where a scaler has already told one.
         self.losses = []

@@ -96,7 +96,7 @@ def _optimizer():
 def _stepping(optimizer, args, kwargs):
     if not is_compiling():
         # Optimizers do tell of themselves here, even while one still searches (LBFGS).
-        S.witness = None
+        S.stepping, S.witness = True, None
 
 
 def _stepped(optimizer, args, kwargs):
