@@ -1,10 +1,25 @@
 //! Memory and time of a run before it happens.
 
+pub mod advice;
+pub mod assumptions;
+pub mod beside;
+pub mod body;
+pub mod calibrate;
+pub mod card;
 mod checks;
 pub mod defaults;
+pub mod fit;
+pub mod flops;
 pub mod outcome;
 pub mod plan;
+pub mod question;
+pub mod report;
+pub mod rules;
+pub mod sharding;
+pub mod solve;
 mod stacks;
+pub mod time;
 
+pub use body::EstimateBody;
 pub use outcome::{Estimate, LedgerRow, Moment, MomentBytes, Peak};
 pub use plan::Plan;

@@ -2,5 +2,6 @@
 
 mod common;
 mod env;
+mod estimate;
 mod support;
 mod verdict;

@@ -1,4 +1,5 @@
 //! One page builder a command: a document's body in, a page out.
 
 pub mod env;
+pub mod estimate;
 pub mod verdict;
