@@ -4,7 +4,8 @@
 pub mod hook_record;
 pub mod record;
 
+pub use hook_record::TorchFacts as TorchRecord;
 pub use record::{
     Diagnosis, Failure, ForeignProcess, GpuRecord, HostRecord, LossRecord, Outcome, OutcomeKind, Pause,
-    ProbeBody, RunContext, SamplingRecord, StepSeconds, StepsRecord, TimelinePoint, TorchRecord,
+    ProbeBody, RunContext, SamplingRecord, StepSeconds, StepsRecord, TimelinePoint,
 };

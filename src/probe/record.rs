@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::hook_record::TorchFacts;
 use crate::document::{Body, DocumentKind, Gap};
 use crate::units::Bytes;
 use crate::words::Message;
@@ -40,7 +41,7 @@ pub struct ProbeBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub torch: Option<TorchRecord>,
+    pub torch: Option<TorchFacts>,
     #[serde(default)]
     pub failures: Vec<Failure>,
     /// Filled by the recovery test only.
@@ -277,21 +278,6 @@ pub struct LossRecord {
     pub last: Option<f64>,
     pub min: Option<f64>,
     pub finite: bool,
-}
-
-/// What the PyTorch hook saw. Extended where the hook is defined.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct TorchRecord {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cuda: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peak_allocated: Option<Bytes>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peak_reserved: Option<Bytes>,
-    #[serde(default)]
-    pub forward_backward_optimizer: bool,
 }
 
 /// What went wrong, by kind.
