@@ -11,6 +11,7 @@ const ENGLISH: &[(&str, &str)] = &[
     ("common", include_str!("en/common.ftl")),
     ("env", include_str!("en/env.ftl")),
     ("estimate", include_str!("en/estimate.ftl")),
+    ("failure", include_str!("en/failure.ftl")),
     ("model", include_str!("en/model.ftl")),
     ("probe", include_str!("en/probe.ftl")),
     ("verdict", include_str!("en/verdict.ftl")),

@@ -1,0 +1,541 @@
+//! What the words before a number mean.
+//!
+//! A key is judged by its words, not by a list of whole keys: `global_step`, `trainer/global_step`, `GlobalStep` and
+//! `completed step` all end in a step and none of their other words takes it away.
+
+/// The meaning of a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// `global`: counted over all epochs.
+    Step {
+        global: bool,
+    },
+    MicroStep,
+    TotalSteps,
+    Epoch,
+    TotalEpochs,
+    /// 0 is `loss` itself; `COMPONENT` one of several parts.
+    Loss(u8),
+    EvaluationLoss,
+    LearningRate,
+    GradNorm,
+    /// Seconds of one step.
+    Seconds,
+    /// Steps per second.
+    Rate,
+    /// Seconds since the start.
+    Elapsed,
+    /// Seconds until the end of the epoch or run.
+    Remaining,
+    Samples,
+    SampleRate,
+    BatchSize,
+    Accumulation,
+    Other,
+}
+
+pub(crate) const COMPONENT: u8 = 9;
+
+/// The words of a key, lower case: cut at blanks, `_`, `-`, `/`, `.` and where a capital follows a small letter.
+pub(crate) fn words(key: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let mut word = String::new();
+    let mut last_small = false;
+    for c in key.chars() {
+        let cut = !c.is_alphanumeric();
+        if (cut || (last_small && c.is_uppercase())) && !word.is_empty() {
+            all.push(std::mem::take(&mut word));
+        }
+        if !cut {
+            word.extend(c.to_lowercase());
+        }
+        last_small = c.is_lowercase();
+    }
+    if !word.is_empty() {
+        all.push(word);
+    }
+    all
+}
+
+const TRAINING: &[&str] = &["train", "training", "trainer", "训练", "学習"];
+const EVALUATION: &[&str] = &[
+    "val",
+    "valid",
+    "validation",
+    "validating",
+    "validate",
+    "eval",
+    "evaluation",
+    "evaluating",
+    "evaluate",
+    "test",
+    "testing",
+    "dev",
+    "sanity",
+    "predicting",
+    "predict",
+    "prediction",
+    "inference",
+    "holdout",
+    "验证",
+    "测试",
+    "评估",
+];
+/// What bars count that are neither training nor evaluation.
+const PREPARING: &[&str] = &[
+    "map",
+    "mapping",
+    "download",
+    "downloading",
+    "downloads",
+    "load",
+    "loading",
+    "fetch",
+    "fetching",
+    "generating",
+    "generate",
+    "tokenizing",
+    "tokenize",
+    "tokenizer",
+    "tokenization",
+    "filter",
+    "filtering",
+    "packing",
+    "grouping",
+    "saving",
+    "save",
+    "uploading",
+    "upload",
+    "caching",
+    "cache",
+    "processing",
+    "preprocessing",
+    "preparing",
+    "scanning",
+    "reading",
+    "writing",
+    "extracting",
+    "extract",
+    "converting",
+    "convert",
+    "quantizing",
+    "calibrating",
+    "sampling",
+    "encoding",
+    "decoding",
+    "creating",
+    "building",
+    "indexing",
+    "resolving",
+    "shards",
+    "shard",
+    "files",
+    "casting",
+    "flattening",
+    "shuffling",
+    "copying",
+    "computing",
+    "adding",
+    "truncating",
+    "merging",
+    "applying",
+    "unsloth",
+    "importing",
+    "verifying",
+    "unpacking",
+    "collecting",
+    "capturing",
+    "compiling",
+    "dropping",
+    "rollout",
+    "rollouts",
+    "images",
+    "instances",
+    "install",
+    "installing",
+    "class",
+    "latents",
+    "buckets",
+    "checkpoint",
+    "checkpoints",
+    "splitting",
+    "counting",
+    "search",
+    "warmup",
+    "warming",
+    "bootstrapping",
+    "加载",
+    "下载",
+    "处理",
+    "保存",
+    "读取",
+];
+
+fn has(words: &[String], set: &[&str]) -> bool {
+    words.iter().any(|word| set.contains(&word.as_str()) || cjk(word, set))
+}
+
+/// Chinese and Japanese are written without blanks: any part of the word counts.
+fn cjk(word: &str, set: &[&str]) -> bool {
+    !word.is_ascii() && set.iter().any(|part| !part.is_ascii() && word.contains(part))
+}
+
+/// What a label (a bar's description, the head of a line) speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    Training,
+    Unsaid,
+    Preparing,
+    Evaluation,
+}
+
+pub(crate) fn phase(words: &[String]) -> Phase {
+    if has(words, EVALUATION) {
+        // `Train/Eval` heads are rare; a line that says both words is about the training set's evaluation.
+        Phase::Evaluation
+    } else if has(words, TRAINING) {
+        Phase::Training
+    } else if has(words, PREPARING) {
+        Phase::Preparing
+    } else {
+        Phase::Unsaid
+    }
+}
+
+const STEPS: &[&str] = &[
+    "step",
+    "steps",
+    "iter",
+    "iters",
+    "iteration",
+    "iterations",
+    "itr",
+    "it",
+    "update",
+    "updates",
+    "batch",
+    "batches",
+    "minibatch",
+    "round",
+    "rounds",
+    "tree",
+    "步",
+    "迭代",
+    "批次",
+    "ステップ",
+];
+/// Words that make a step's key something else: a length, a setting, a rate.
+const NOT_A_STEP: &[&str] = &[
+    "per",
+    "time",
+    "times",
+    "size",
+    "skipped",
+    "skip",
+    "nan",
+    "log",
+    "logging",
+    "save",
+    "saving",
+    "saved",
+    "warmup",
+    "warm",
+    "accumulation",
+    "accum",
+    "accumulate",
+    "every",
+    "remaining",
+    "interval",
+    "seconds",
+    "secs",
+    "sec",
+    "last",
+    "best",
+    "resume",
+    "resuming",
+    "resumed",
+    "start",
+    "starting",
+    "limit",
+    "ms",
+    "number",
+    "count",
+    "freq",
+    "frequency",
+    "after",
+    "until",
+    "next",
+    "left",
+    "each",
+    "decay",
+    "inference",
+    "sampling",
+    "denoising",
+    "diffusion",
+    "checkpoint",
+    "early",
+    "patience",
+    "s",
+    "duration",
+    "avg",
+    "average",
+    "token",
+    "tokens",
+    "tgs",
+    "lr",
+    "loss",
+    "reward",
+    "score",
+    "len",
+    "length",
+];
+const TOTAL: &[&str] = &["total", "max", "maximum", "overall", "总", "共"];
+const LOSSES: &[&str] = &["loss", "losses", "损失", "損失"];
+
+pub(crate) fn role(key: &str, hint: &str, unit: &str) -> Role {
+    if let Some(role) = role_of_unit(unit) {
+        return role;
+    }
+    let words = words(key);
+    let Some(last) = words.last().map(String::as_str) else { return Role::Other };
+    let is = |set: &[&str]| has(&words, set);
+    let ends = |set: &[&str]| has(&words[words.len() - 1..], set);
+    if is(LOSSES) && !is(&["scale", "scaler", "time", "weight", "coef"]) {
+        return loss_role(&words, last);
+    }
+    if last == "lr" || words[0] == "lr" || (is(&["learning"]) && is(&["rate"])) || is(&["学习率", "学習率"])
+    {
+        return Role::LearningRate;
+    }
+    if (is(&["grad", "gradient"]) && ends(&["norm"])) || last == "gnorm" || last == "gradnorm" {
+        return Role::GradNorm;
+    }
+    if is(&["accumulation", "accum"]) && is(&["gradient", "grad", "steps", "step"]) {
+        return Role::Accumulation;
+    }
+    if let Some(role) = rate_role(key, &words, unit) {
+        return role;
+    }
+    if let Some(role) = time_role(&words, hint, unit) {
+        return role;
+    }
+    if ends(&["bsz"]) || (is(&["batch"]) && ends(&["size"])) {
+        return Role::BatchSize;
+    }
+    if ends(&["samples"]) || (is(&["samples"]) && is(&["consumed", "seen"])) {
+        return if is(&["consumed", "seen"]) { Role::Samples } else { Role::Other };
+    }
+    if is(&["micro"]) && ends(STEPS) {
+        return Role::MicroStep;
+    }
+    let counted = ends(STEPS) || (unit.is_empty() && ends(&["第"]));
+    if counted && !is(NOT_A_STEP) && !is(EVALUATION) {
+        let setting = is(TOTAL) || is(&["num"]) || is(&["optimization"]) && last == "steps";
+        if setting && words != ["num", "updates"] && !is(&["global", "current"]) {
+            return Role::TotalSteps;
+        }
+        return Role::Step { global: is(&["global", "num", "current", "completed", "overall", "optimizer"]) };
+    }
+    if counted && is(&["epoch"]) && is(&["per"]) {
+        return Role::Other;
+    }
+    if ends(&["epoch", "epochs", "ep", "轮", "轮次", "周期", "エポック"])
+        && !is(&["per", "time", "best", "last", "warmup", "save"])
+    {
+        return if is(TOTAL) || is(&["num"]) { Role::TotalEpochs } else { Role::Epoch };
+    }
+    Role::Other
+}
+
+fn loss_role(words: &[String], last: &str) -> Role {
+    if has(words, EVALUATION) {
+        return Role::EvaluationLoss;
+    }
+    let others: Vec<&str> = words.iter().map(String::as_str).filter(|w| !LOSSES.contains(w)).collect();
+    let chinese =
+        others.iter().all(|w| cjk(w, LOSSES) || cjk(w, TRAINING) || cjk(w, &["平均", "当前", "总"]));
+    let all = |set: &[&str]| others.iter().all(|w| set.contains(w));
+    let named_last = LOSSES.contains(&last) || cjk(last, LOSSES);
+    if others.is_empty() || chinese {
+        Role::Loss(0)
+    } else if all(&["train", "training", "trainer", "step", "batch", "cur", "current"]) {
+        Role::Loss(1)
+    } else if all(&["total", "sum", "all", "overall", "train", "step", "global", "final"]) {
+        Role::Loss(2)
+    } else if named_last && all(&["lm", "train", "training"]) {
+        Role::Loss(3)
+    } else if all(&[
+        "avg", "avr", "average", "mean", "running", "smooth", "smoothed", "ema", "train", "training",
+        "epoch", "moving",
+    ]) {
+        Role::Loss(4)
+    } else {
+        Role::Loss(COMPONENT)
+    }
+}
+
+fn role_of_unit(unit: &str) -> Option<Role> {
+    let unit = unit.to_ascii_lowercase();
+    Some(match unit.as_str() {
+        "s/it" | "s/step" | "s/iter" | "s/batch" | "sec/step" | "sec/batch" | "sec/iter" | "sec/it"
+        | "ms/step" | "ms/it" | "ms/batch" | "ms/iter" | "us/step" | "秒/步" | "s/epoch" => {
+            if unit == "s/epoch" {
+                return None;
+            }
+            Role::Seconds
+        }
+        "it/s" | "iter/s" | "iters/s" | "step/s" | "steps/s" | "steps/sec" | "step/sec" | "batch/s"
+        | "batches/s" | "步/秒" => Role::Rate,
+        "samples/s" | "samples/sec" | "sample/s" | "examples/s" | "examples/sec" | "img/s" | "imgs/s"
+        | "images/sec" | "/s" => Role::SampleRate,
+        _ => return None,
+    })
+}
+
+fn rate_role(key: &str, words: &[String], unit: &str) -> Option<Role> {
+    if !unit.is_empty() {
+        return None;
+    }
+    let is = |set: &[&str]| has(words, set);
+    let lower = key.to_ascii_lowercase();
+    if is(&["runtime"]) {
+        return Some(Role::Other);
+    }
+    if words == ["ups"]
+        || ["it/s", "iter/s", "iters/s", "steps/s", "steps/sec", "batches/s"]
+            .iter()
+            .any(|k| lower.ends_with(k))
+    {
+        return Some(Role::Rate);
+    }
+    let per_second = is(&["per"]) && is(&["second", "sec", "s"]);
+    if per_second && is(&["steps", "step", "iterations", "iter", "iters", "updates", "batches"]) {
+        return Some(Role::Rate);
+    }
+    if (per_second && is(&["samples", "sample", "images", "examples"]))
+        || lower.contains("samples/s")
+        || is(&["persec"])
+    {
+        return Some(Role::SampleRate);
+    }
+    if lower.ends_with("s/it") || lower.ends_with("s/step") || lower.ends_with("sec/step") {
+        return Some(Role::Seconds);
+    }
+    None
+}
+
+fn time_role(words: &[String], hint: &str, unit: &str) -> Option<Role> {
+    let time_unit = unit.is_empty() || scale(unit).is_some();
+    if !time_unit {
+        return None;
+    }
+    let is = |set: &[&str]| has(words, set);
+    if is(&["eta", "remaining", "left", "剩余"]) {
+        return Some(Role::Remaining);
+    }
+    let timed =
+        is(&["time", "timing", "seconds", "sec", "secs", "dt", "duration", "耗时", "用时", "时间", "時間"])
+            || (words == ["batch"] && hint == "t")
+            || (is(&["per"]) && is(STEPS) && hint == "ms");
+    if is(&["elapsed", "wall", "已用"]) && !is(&["per"]) {
+        return Some(Role::Elapsed);
+    }
+    if !timed
+        || is(&[
+            "data",
+            "load",
+            "loading",
+            "eval",
+            "forward",
+            "backward",
+            "comm",
+            "save",
+            "epoch",
+            "train wall",
+            "last",
+            "val",
+            "total",
+            "optimizer",
+            "fwd",
+            "bwd",
+            "runtime",
+            "generation",
+            "reward",
+        ])
+    {
+        return None;
+    }
+    Some(Role::Seconds)
+}
+
+/// Seconds of one unit of time.
+pub(crate) fn scale(unit: &str) -> Option<f64> {
+    Some(match unit.to_ascii_lowercase().as_str() {
+        "s" | "sec" | "secs" | "second" | "seconds" | "秒" | "s/it" | "s/step" | "s/iter" | "s/batch"
+        | "sec/step" | "sec/batch" | "sec/iter" | "sec/it" | "秒/步" => 1.0,
+        "ms" | "msec" | "millis" | "毫秒" | "ms/step" | "ms/it" | "ms/batch" | "ms/iter" => 1e-3,
+        "us" | "µs" | "μs" | "us/step" => 1e-6,
+        "min" | "mins" | "minutes" | "m" | "分" => 60.0,
+        "h" | "hour" | "hours" => 3600.0,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COMPONENT, Role, role};
+
+    #[test]
+    fn keys_of_many_trainers_have_one_meaning() {
+        let cases: &[(&str, &str, &str, Role)] = &[
+            ("step", "", "", Role::Step { global: false }),
+            ("iteration", "", "", Role::Step { global: false }),
+            ("Global Step", "", "", Role::Step { global: true }),
+            ("num_updates", "", "", Role::Step { global: true }),
+            ("completed step", "", "", Role::Step { global: true }),
+            ("current_steps", "", "", Role::Step { global: true }),
+            ("trainer/global_step", "", "", Role::Step { global: true }),
+            ("micro_step", "", "", Role::MicroStep),
+            ("total_steps", "", "", Role::TotalSteps),
+            ("Total optimization steps", "", "", Role::TotalSteps),
+            ("max_steps", "", "", Role::TotalSteps),
+            ("number of skipped iterations", "", "", Role::Other),
+            ("save_steps", "", "", Role::Other),
+            ("Gradient Accumulation steps", "", "", Role::Accumulation),
+            ("global batch size", "", "", Role::BatchSize),
+            ("epoch", "", "", Role::Epoch),
+            ("Num Epochs", "", "", Role::TotalEpochs),
+            ("loss", "", "", Role::Loss(0)),
+            ("train_loss", "", "", Role::Loss(1)),
+            ("total_loss", "", "", Role::Loss(2)),
+            ("lm loss", "", "", Role::Loss(3)),
+            ("avr_loss", "", "", Role::Loss(4)),
+            ("box_loss", "", "", Role::Loss(COMPONENT)),
+            ("eval_loss", "", "", Role::EvaluationLoss),
+            ("val loss", "", "", Role::EvaluationLoss),
+            ("loss scale", "", "", Role::Other),
+            ("验证损失", "", "", Role::EvaluationLoss),
+            ("训练损失", "", "", Role::Loss(0)),
+            ("LearningRate", "", "", Role::LearningRate),
+            ("learning rate", "", "", Role::LearningRate),
+            ("lr", "", "", Role::LearningRate),
+            ("grad norm", "", "", Role::GradNorm),
+            ("gnorm", "", "", Role::GradNorm),
+            ("time", "", "ms", Role::Seconds),
+            ("elapsed time per iteration", "ms", "", Role::Seconds),
+            ("seconds", "", "", Role::Seconds),
+            ("Batch", "t", "", Role::Seconds),
+            ("Data", "t", "", Role::Other),
+            ("data_time", "", "", Role::Other),
+            ("ups", "", "", Role::Rate),
+            ("train_steps_per_second", "", "", Role::Rate),
+            ("eta", "", "", Role::Remaining),
+            ("elapsed_time", "", "", Role::Elapsed),
+            ("", "", "it/s", Role::Rate),
+            ("Epoch time", "", "s", Role::Other),
+        ];
+        for (key, hint, unit, expected) in cases {
+            assert_eq!(role(key, hint, unit), *expected, "{key} ({hint}) {unit}");
+        }
+    }
+}

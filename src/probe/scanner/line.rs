@@ -1,0 +1,432 @@
+//! One painted text → what it says about progress.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::bar;
+use super::keys::{self, COMPONENT, Phase, Role, phase, role, scale, words};
+use super::stamp::{self, Stamp};
+use super::tokens::{Number, numbers};
+
+/// How a progress point was written. Names the source in the document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Format {
+    Tqdm,
+    /// A bar without tqdm's brackets: Keras, rich, ultralytics.
+    Bar,
+    Json,
+    Dict,
+    Keys,
+    /// `[10]  train-rmse:0.5`.
+    Rounds,
+    Pattern,
+}
+
+impl Format {
+    pub(crate) fn source(self) -> &'static str {
+        match self {
+            Format::Tqdm => "log:tqdm",
+            Format::Bar => "log:bar",
+            Format::Json => "log:json",
+            Format::Dict => "log:dict",
+            Format::Keys => "log:keys",
+            Format::Rounds => "log:rounds",
+            Format::Pattern => "pattern",
+        }
+    }
+}
+
+/// A value with the share by which its printed digits may be off.
+pub(crate) type Printed = (f64, f64);
+
+/// What a line says. Everything is optional; a line that says nothing of progress is not made into one.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not states of one machine")]
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) format: Format,
+    /// Words that tell one loop's lines from another's.
+    pub(crate) label: String,
+    pub(crate) phase: Phase,
+    pub(crate) step: Option<u64>,
+    pub(crate) of: Option<u64>,
+    /// The key says that it counts over all epochs.
+    pub(crate) global: bool,
+    pub(crate) micro: bool,
+    pub(crate) samples: bool,
+    /// The counter counts epochs.
+    pub(crate) counts_epochs: bool,
+    pub(crate) epoch: Option<u64>,
+    pub(crate) epochs: Option<u64>,
+    pub(crate) loss: Option<(u8, String, f64)>,
+    pub(crate) components: Vec<(String, f64)>,
+    pub(crate) has_evaluation_loss: bool,
+    pub(crate) grad_norm: Option<f64>,
+    pub(crate) learning_rate: Option<f64>,
+    pub(crate) seconds: Option<Printed>,
+    pub(crate) rate: Option<Printed>,
+    pub(crate) elapsed: Option<f64>,
+    pub(crate) remaining: Option<f64>,
+    pub(crate) stamp: Option<(f64, f64)>,
+    pub(crate) sample_rate: Option<f64>,
+    pub(crate) total_steps: Option<u64>,
+    pub(crate) total_epochs: Option<u64>,
+    pub(crate) accumulation: Option<u64>,
+    pub(crate) batch_size: Option<u64>,
+    pub(crate) consumed: Option<u64>,
+    /// The figures of the whole run, printed at its end.
+    pub(crate) summary: bool,
+}
+
+impl Seen {
+    pub(crate) fn new(format: Format) -> Seen {
+        Seen {
+            format,
+            label: String::new(),
+            phase: Phase::Unsaid,
+            step: None,
+            of: None,
+            global: false,
+            micro: false,
+            samples: false,
+            counts_epochs: false,
+            epoch: None,
+            epochs: None,
+            loss: None,
+            components: Vec::new(),
+            has_evaluation_loss: false,
+            grad_norm: None,
+            learning_rate: None,
+            seconds: None,
+            rate: None,
+            elapsed: None,
+            remaining: None,
+            stamp: None,
+            sample_rate: None,
+            total_steps: None,
+            total_epochs: None,
+            accumulation: None,
+            batch_size: None,
+            consumed: None,
+            summary: false,
+        }
+    }
+
+    /// Some figure beside the counter that only training has.
+    pub(crate) fn is_substantial(&self) -> bool {
+        self.loss.is_some()
+            || !self.components.is_empty()
+            || self.learning_rate.is_some()
+            || self.seconds.is_some()
+            || self.rate.is_some()
+            || self.grad_norm.is_some()
+            || self.sample_rate.is_some()
+    }
+
+    /// Take over the figures of `numbers` that are not counters.
+    pub(crate) fn absorb(&mut self, numbers: &[Number<'_>]) {
+        for number in numbers {
+            self.absorb_one(number, role(number.key, number.hint, number.unit));
+        }
+    }
+
+    fn absorb_one(&mut self, number: &Number<'_>, role: Role) {
+        let printed = (number.value, number.relative_resolution());
+        let positive = number.value.is_finite() && number.value > 0.0;
+        match role {
+            Role::Loss(COMPONENT)
+                if !number.is_duration
+                    && self.components.len() < 16
+                    && !self.components.iter().any(|(name, _)| name == number.key) =>
+            {
+                self.components.push((number.key.to_owned(), number.value));
+            }
+            Role::Loss(rank)
+                if !number.is_duration && self.loss.as_ref().is_none_or(|(have, _, _)| rank < *have) =>
+            {
+                self.loss = Some((rank, number.key.to_owned(), number.value));
+            }
+            Role::EvaluationLoss => self.has_evaluation_loss = true,
+            Role::LearningRate => {
+                self.learning_rate.get_or_insert(number.value);
+            }
+            Role::GradNorm => {
+                self.grad_norm.get_or_insert(number.value);
+            }
+            Role::Seconds if positive => {
+                let unit = [number.unit, number.hint].into_iter().find_map(scale).unwrap_or(1.0);
+                self.seconds.get_or_insert((printed.0 * unit, printed.1));
+            }
+            Role::Rate if positive => {
+                self.rate.get_or_insert((1.0 / printed.0, printed.1));
+            }
+            Role::Elapsed if number.value >= 0.0 => {
+                self.elapsed.get_or_insert(number.value * scale(number.unit).unwrap_or(1.0));
+            }
+            Role::Remaining if number.value >= 0.0 => {
+                self.remaining.get_or_insert(number.value * scale(number.unit).unwrap_or(1.0));
+            }
+            Role::SampleRate if positive => {
+                self.sample_rate.get_or_insert(number.value);
+            }
+            Role::TotalSteps => self.total_steps = number.count().filter(|n| *n > 0).or(self.total_steps),
+            Role::TotalEpochs => self.total_epochs = number.count().filter(|n| *n > 0).or(self.total_epochs),
+            Role::Accumulation => self.accumulation = number.count().filter(|n| *n > 0).or(self.accumulation),
+            Role::BatchSize => self.batch_size = number.count().filter(|n| *n > 0).or(self.batch_size),
+            Role::Samples => self.consumed = number.count().or(self.consumed),
+            _ => {}
+        }
+    }
+}
+
+static QUICKSTART: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^\s*loss: +[-+.\dnaife]+ +\[ *\d+ */ *\d+\]\s*$").expect("a constant pattern")
+});
+
+/// Everything that `line` says; more than one entry when a bar and a record share the line.
+/// `columns`: the header above a table of losses, if one was printed.
+pub(crate) fn read(line: &str, columns: &[String]) -> Vec<Seen> {
+    let mut all = Vec::new();
+    let mut from = 0;
+    for found in bar::find_all(line) {
+        let stamp = stamp::find(&line[from..found.place.start]);
+        let before = &line[from..found.place.start];
+        all.push(bar::seen(&found, before, stamp.as_ref(), columns));
+        from = found.place.end;
+    }
+    let rest = &line[from..];
+    if (rest.bytes().any(|b| b.is_ascii_digit()) || rest.contains("nan") || rest.contains("NaN"))
+        && let Some(seen) = text(rest, columns)
+    {
+        all.push(seen);
+    }
+    all
+}
+
+fn text(line: &str, columns: &[String]) -> Option<Seen> {
+    let masked = bar::without_glyphs(line);
+    let is_bar = masked.is_some();
+    let line: &str = masked.as_deref().unwrap_or(line);
+    let stamp = stamp::find(line);
+    let skip = stamp.as_ref().map_or(0..0, |s| s.place.clone());
+    let numbers = numbers(line, &skip);
+    if numbers.is_empty() {
+        return None;
+    }
+    let roles: Vec<Role> = numbers.iter().map(|n| role(n.key, n.hint, n.unit)).collect();
+    let mut seen = Seen::new(format_of(line, is_bar));
+    seen.stamp = stamp.as_ref().map(|s| (s.seconds, s.resolution));
+    for (number, role) in numbers.iter().zip(&roles) {
+        seen.absorb_one(number, *role);
+    }
+    seen.summary = ["train_runtime", "train_samples_per_second"].iter().any(|w| line.contains(w));
+    epoch_of(&mut seen, &numbers, &roles);
+    let counter = step_of(&seen, line, &numbers, &roles, is_bar);
+    if let Some(index) = counter {
+        count(&mut seen, line, &skip, &numbers, &roles, index);
+        bar::table(&mut seen, line, columns);
+    } else if let Some(round) = round_of(line, &numbers) {
+        seen.format = Format::Rounds;
+        seen.step = Some(round);
+        "round".clone_into(&mut seen.label);
+        seen.phase = Phase::Training;
+        seen.global = true;
+        // A booster prints metrics, not losses: the first of the training set stands for it.
+        if let Some(first) = numbers.iter().find(|n| {
+            !n.key.is_empty() && words(n.key).iter().any(|w| w == "train" || w == "training" || w == "learn")
+        }) {
+            seen.loss.get_or_insert((1, first.key.to_owned(), first.value));
+        }
+    } else {
+        seen.phase = phase(&words(&head(line, &skip, first_key(&numbers, line))));
+        if seen.has_evaluation_loss && seen.loss.is_none() {
+            seen.phase = Phase::Evaluation;
+        }
+    }
+    Some(seen)
+}
+
+fn first_key(numbers: &[Number<'_>], line: &str) -> usize {
+    numbers.first().map_or(line.len(), |n| n.start)
+}
+
+fn format_of(line: &str, is_bar: bool) -> Format {
+    let trimmed = line.trim_end().trim_end_matches(',');
+    if is_bar {
+        Format::Bar
+    } else if trimmed.ends_with('}') && line.contains("{\"") {
+        Format::Json
+    } else if trimmed.ends_with('}') && (line.contains("{'") || line.contains('{')) {
+        Format::Dict
+    } else {
+        Format::Keys
+    }
+}
+
+fn epoch_of(seen: &mut Seen, numbers: &[Number<'_>], roles: &[Role]) {
+    for (index, (number, role)) in numbers.iter().zip(roles).enumerate() {
+        let key_is_train = number.key.eq_ignore_ascii_case("train")
+            && numbers
+                .get(index + 1)
+                .is_some_and(|next| next.of.is_some() && next.bracketed && next.key.is_empty());
+        let by_unit =
+            matches!(number.unit, "轮" | "epoch" | "epochs") && number.of.is_none() && number.key.is_empty()
+                || number.key.ends_with('第') && number.unit.starts_with('轮');
+        if (*role == Role::Epoch || key_is_train || by_unit) && seen.epoch.is_none() {
+            // `'epoch': 0.27` is a share of the run, not a counter.
+            seen.epoch = number.count();
+            seen.epochs = number.of;
+        }
+    }
+    seen.epochs = seen.epochs.or(seen.total_epochs);
+}
+
+/// Which of the numbers counts steps.
+fn step_of(seen: &Seen, line: &str, numbers: &[Number<'_>], roles: &[Role], is_bar: bool) -> Option<usize> {
+    let at = |wanted: &dyn Fn(usize, &Number<'_>, Role) -> bool| {
+        (0..numbers.len()).find(|&i| numbers[i].count().is_some() && wanted(i, &numbers[i], roles[i]))
+    };
+    let sane = |n: &Number<'_>| n.of.is_some_and(|of| of > 0 && n.value <= of as f64 + 1.0);
+    let step = |r: Role| matches!(r, Role::Step { .. });
+    let unlabelled = |n: &Number<'_>| n.key.is_empty() && sane(n);
+    let has_loss = seen.loss.is_some() || !seen.components.is_empty();
+    at(&|_, n, r| r == (Role::Step { global: true }) && n.unit.is_empty())
+        .or_else(|| at(&|_, n, r| step(r) && sane(n)))
+        .or_else(|| {
+            // `第 10/500 步`, `100/600 iterations`
+            at(&|_, n, _| {
+                (n.unit.starts_with('步')
+                    || n.unit.starts_with("次迭代")
+                    || matches!(n.unit, "step" | "steps" | "it" | "iter" | "iters"))
+                    && (sane(n) || n.key.ends_with('第') || n.key.is_empty())
+            })
+        })
+        .or_else(|| at(&|_, n, r| r == Role::MicroStep && n.unit.is_empty()))
+        .or_else(|| at(&|_, n, r| step(r) && n.of.is_none() && n.unit.is_empty()))
+        .or_else(|| {
+            let trained = is_bar || has_loss || (seen.epoch.is_some() && seen.is_substantial());
+            at(&|i, n, r| {
+                trained
+                    && unlabelled(n)
+                    && r != Role::Epoch
+                    && (is_bar || n.bracketed || i == 0 || seen.epoch.is_some())
+            })
+        })
+        .or_else(|| {
+            at(&|i, n, r| {
+                i == 0
+                    && has_loss
+                    && sane(n)
+                    && r == Role::Other
+                    && line[..n.start].trim().len() <= 24
+                    && phase(&words(n.key)) == Phase::Training
+            })
+        })
+}
+
+fn count(
+    seen: &mut Seen,
+    line: &str,
+    skip: &Range<usize>,
+    numbers: &[Number<'_>],
+    roles: &[Role],
+    index: usize,
+) {
+    let number = &numbers[index];
+    seen.step = number.count();
+    seen.of = number.of.or(if matches!(roles[index], Role::Step { .. }) { seen.total_steps } else { None });
+    seen.global = matches!(roles[index], Role::Step { global: true })
+        || (number.of.is_none() && seen.total_steps.is_some());
+    seen.micro = roles[index] == Role::MicroStep;
+    let said = words(&head(line, skip, number.start));
+    seen.phase = phase(&said);
+    let lone_evaluation = seen.has_evaluation_loss && seen.loss.is_none() && seen.components.is_empty();
+    if seen.phase == Phase::Preparing && seen.loss.is_some() {
+        seen.phase = Phase::Unsaid;
+    }
+    if lone_evaluation
+        || (number.hint == "val" || number.hint == "test")
+        || numbers.iter().take(index).any(|n| matches!(n.hint, "val" | "test"))
+    {
+        seen.phase = Phase::Evaluation;
+    } else if numbers.iter().take(index).any(|n| n.hint == "train") {
+        seen.phase = Phase::Training;
+    }
+    // `step 250: train loss 5.8, val loss 5.9` is an evaluation of both sets.
+    if seen.has_evaluation_loss
+        && seen.of.is_none()
+        && seen.seconds.is_none()
+        && seen.learning_rate.is_none()
+        && seen.epoch.is_none()
+    {
+        "evaluated ".clone_into(&mut seen.label);
+    }
+    seen.label.push_str(&words(number.key).join(" "));
+    if number.key.is_empty() {
+        seen.label.push_str("n/m");
+    }
+    let wording = (said.iter().any(|w| w == "train") && said.iter().any(|w| w == "epoch"))
+        && number.bracketed
+        && line[number.end..].trim_start().starts_with('(');
+    seen.samples = seen.consumed.is_some() && seen.consumed == seen.step
+        || QUICKSTART.is_match(line)
+        || (wording && seen.sample_rate.is_none());
+    // Batch time times samples per second is the batch: a counter in whole batches of it counts samples.
+    if let (Some((seconds, _)), Some(rate), Some(step), true) =
+        (seen.seconds, seen.sample_rate, seen.step, number.bracketed)
+    {
+        let batch = (seconds * rate).round();
+        if batch >= 2.0 && wording && step as f64 % batch == 0.0 {
+            seen.samples = true;
+            seen.batch_size = Some(batch as u64);
+        }
+    }
+    if seen.samples {
+        seen.global = false;
+    }
+}
+
+/// The words of the message before its figures, without the date.
+fn head(line: &str, skip: &Range<usize>, to: usize) -> String {
+    let from = if skip.end <= to { skip.end } else { 0 };
+    let mut from = from.max(to.saturating_sub(120));
+    while !line.is_char_boundary(from) {
+        from += 1;
+    }
+    line[from..to].to_owned()
+}
+
+/// `[10] train-rmse:0.5` of a gradient booster, `0: learn: 0.65 total: 62ms`.
+fn round_of(line: &str, numbers: &[Number<'_>]) -> Option<u64> {
+    let first = numbers.first()?;
+    let rest = &line[first.end..];
+    let opened = line[..first.start].trim_start() == "[" && rest.starts_with(']');
+    let colon = line[..first.start].trim().is_empty() && rest.starts_with(":\t");
+    let metric = numbers
+        .get(1)
+        .is_some_and(|n| !n.key.is_empty() && n.count().is_none() && n.key.chars().any(char::is_alphabetic));
+    ((opened && rest[1..].starts_with(['\t', ' ']) || colon) && metric).then(|| first.count()).flatten()
+}
+
+/// The words of a line that holds no figure of progress: a header, a banner, a notice.
+pub(crate) fn notice(line: &str) -> Vec<String> {
+    let mut all = words(line);
+    all.truncate(16);
+    all
+}
+
+pub(crate) fn stamp_of(line: &str) -> Option<Stamp> {
+    stamp::find(line)
+}
+
+/// The column names of a table of losses (`Epoch GPU_mem box_loss cls_loss`), if `line` is its header.
+pub(crate) fn header(line: &str) -> Option<Vec<String>> {
+    if line.bytes().any(|b| matches!(b, b':' | b'=' | b'{' | b'|')) {
+        return None;
+    }
+    let columns: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    let losses = columns.iter().filter(|c| matches!(keys::role(c, "", ""), Role::Loss(_))).count();
+    let epoch = columns.first().is_some_and(|c| c.eq_ignore_ascii_case("epoch"));
+    (epoch && losses > 0 && columns.len() <= 24).then_some(columns)
+}

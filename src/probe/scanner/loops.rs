@@ -1,0 +1,452 @@
+//! All loops of a log, and which of them is the training.
+
+use super::keys::{Phase, phase, words};
+use super::line::{self, Format, Seen};
+use super::loss::LossTally;
+use super::reading::{EpochReading, LogSteps, Pause, PauseKind, Progress, RateReading, StepClock, StepUnit};
+use super::track::{Change, Track};
+
+/// Loops that are followed at once; a log that names more is no training log.
+const LOOPS: usize = 24;
+const PAUSES: usize = 2048;
+
+/// What was announced outside the loops.
+#[derive(Debug, Clone, Default)]
+struct Announced {
+    epoch: Option<u64>,
+    epochs: Option<u64>,
+    total_steps: Option<u64>,
+    total_epochs: Option<u64>,
+    accumulation: Option<u64>,
+    evaluating: bool,
+    /// The banner of the Hugging Face Trainer and of the scripts made after it.
+    optimization_steps: Option<u64>,
+}
+
+#[derive(Debug, Clone)]
+struct Loop {
+    track: Track,
+    /// The epoch was announced before the loop first showed itself.
+    announced: bool,
+    /// Losses printed apart from the counter that were given to it.
+    attached: u64,
+    /// How often another loop ran once within each of its steps.
+    wraps: u32,
+    outer_seen: u64,
+}
+
+/// The fold of all progress lines.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Loops {
+    all: Vec<Loop>,
+    announced: Announced,
+    columns: Vec<String>,
+    order: u64,
+    loose: LossTally,
+    loose_rate: Option<(f64, f64)>,
+    rate: Option<(f64, f64)>,
+    pending: Option<PauseKind>,
+    pauses: Vec<Pause>,
+    has_optimizer_words: bool,
+    /// New points of the training loop since the last `drain`.
+    fresh: u64,
+}
+
+impl Loops {
+    pub(crate) fn pattern(&mut self, seen: &Seen, now: Option<f64>) {
+        self.follow(seen, now);
+    }
+
+    pub(crate) fn line(&mut self, text: &str, now: Option<f64>) {
+        if let Some(columns) = line::header(text) {
+            self.columns = columns;
+            return;
+        }
+        let all = line::read(text, &self.columns);
+        if all.iter().all(|seen| seen.step.is_none()) {
+            self.notice(text);
+        }
+        for seen in &all {
+            self.seen(seen, now);
+        }
+    }
+
+    /// A line without a counter: a banner or a notice.
+    fn notice(&mut self, text: &str) {
+        let said = line::notice(text);
+        let has = |word: &str| said.iter().any(|w| w == word);
+        let starts = has("running")
+            || has("start")
+            || has("starting")
+            || has("begin")
+            || has("begins")
+            || text.trim_start().starts_with("Eval");
+        match phase(&said) {
+            Phase::Evaluation => {
+                self.announced.evaluating |= starts && !has("train") && !has("training");
+                if said.len() <= 12 {
+                    self.pending = Some(PauseKind::Evaluation);
+                }
+            }
+            Phase::Training if starts => self.announced.evaluating = false,
+            _ => {
+                if (has("saving") || has("saved") || has("save"))
+                    && (has("checkpoint") || has("model") || has("state") || has("weights"))
+                {
+                    self.pending = Some(PauseKind::Checkpoint);
+                }
+            }
+        }
+        if text.contains("Total optimization steps") {
+            self.has_optimizer_words = true;
+        }
+    }
+
+    fn seen(&mut self, seen: &Seen, now: Option<f64>) {
+        if seen.summary {
+            return;
+        }
+        if seen.step.is_none() {
+            self.announced.total_steps = seen.total_steps.or(self.announced.total_steps);
+            self.announced.total_epochs = seen.total_epochs.or(self.announced.total_epochs);
+            self.announced.accumulation = seen.accumulation.or(self.announced.accumulation);
+            if self.has_optimizer_words && self.announced.optimization_steps.is_none() {
+                self.announced.optimization_steps = seen.total_steps;
+            }
+            self.record(seen, now);
+            return;
+        }
+        match seen.phase {
+            Phase::Evaluation => {
+                self.pending = Some(PauseKind::Evaluation);
+            }
+            Phase::Preparing => {}
+            _ if seen.counts_epochs => {
+                let done = seen.step.unwrap_or(0);
+                self.announced.epoch = Some(done + 1);
+                self.announced.epochs = seen.of.or(self.announced.epochs);
+                self.follow(seen, now);
+            }
+            _ => self.follow(seen, now),
+        }
+    }
+
+    /// A line with figures but no step: a record of losses, an epoch's header or its end.
+    fn record(&mut self, seen: &Seen, now: Option<f64>) {
+        let has_loss = seen.loss.is_some() || !seen.components.is_empty();
+        if seen.phase == Phase::Evaluation {
+            self.pending = Some(PauseKind::Evaluation);
+            return;
+        }
+        if has_loss || seen.learning_rate.is_some() {
+            self.announced.evaluating = false;
+        }
+        if let Some(epoch) = seen.epoch.filter(|_| seen.format == Format::Keys) {
+            if !has_loss {
+                self.announced.epoch = Some(epoch);
+                self.announced.epochs = seen.epochs.or(self.announced.epochs);
+                self.announced.evaluating = false;
+            }
+            let mut by_epoch = seen.clone();
+            by_epoch.step = Some(epoch);
+            by_epoch.of = seen.epochs;
+            by_epoch.counts_epochs = true;
+            by_epoch.epoch = None;
+            by_epoch.epochs = None;
+            by_epoch.label = if has_loss { "epoch".to_owned() } else { "epoch header".to_owned() };
+            self.follow(&by_epoch, now);
+            if has_loss {
+                return;
+            }
+        }
+        if has_loss {
+            let best = self.best();
+            if let Some(best) = best {
+                self.all[best].track.attach(seen);
+                self.all[best].attached += 1;
+            }
+            self.loose.push(seen);
+        }
+        if let Some(rate) = seen.learning_rate.filter(|r| r.is_finite() && has_loss) {
+            self.loose_rate = Some((self.loose_rate.map_or(rate, |(first, _)| first), rate));
+        }
+    }
+
+    fn follow(&mut self, seen: &Seen, now: Option<f64>) {
+        let Some(raw) = seen.step else { return };
+        let wordless = matches!(seen.format, Format::Tqdm | Format::Bar) && seen.phase == Phase::Unsaid;
+        let at = self.all.iter().position(|l| l.track.format == seen.format && l.track.label == seen.label);
+        if self.announced.evaluating && wordless && seen.loss.is_none() {
+            let goes_on = at.is_some_and(|i| !self.all[i].track.begins(raw, seen));
+            if !goes_on {
+                self.pending = Some(PauseKind::Evaluation);
+                return;
+            }
+        }
+        let index = at.unwrap_or_else(|| self.open(seen));
+        let begins = self.all[index].track.begins(raw, seen) || at.is_none();
+        let mut filled = seen.clone();
+        let mine = &self.all[index];
+        if mine.announced && seen.epoch.is_none() && !seen.counts_epochs {
+            filled.epoch = self.announced.epoch;
+            filled.epochs = seen.epochs.or(self.announced.epochs);
+        }
+        if begins && wordless {
+            self.nest(index);
+        }
+        let mine = &mut self.all[index];
+        let before = mine.track.newest().and_then(|p| p.at);
+        let change = mine.track.update(&filled, now);
+        let after = mine.track.newest().and_then(|p| p.at);
+        let repeated = change == Change::Same
+            && filled.loss.as_ref().is_none_or(|(_, _, v)| Some(*v) == mine.track.loss.last());
+        if !repeated && (filled.loss.is_some() || !filled.components.is_empty()) {
+            mine.track.loss.push(&filled);
+        }
+        if change == Change::Same {
+            return;
+        }
+        self.fresh += 1;
+        if let Some(rate) = seen.learning_rate.filter(|r| r.is_finite()) {
+            self.rate = Some((self.rate.map_or(rate, |(first, _)| first), rate));
+        }
+        let kind = if change == Change::Epoch { Some(PauseKind::EpochBoundary) } else { self.pending };
+        if let (Some(kind), Some(from), Some(to), true) = (kind, before, after, self.pauses.len() < PAUSES) {
+            self.pauses.push(Pause { kind, from, to });
+        }
+        self.pending = None;
+    }
+
+    /// A bar begins while older ones are under way: it evaluates within one of them, or it is the body of each of
+    /// its steps. The older bar's progress since the last time tells which.
+    fn nest(&mut self, index: usize) {
+        let order = self.all[index].track.order;
+        let outer = self.all.iter().position(|l| {
+            l.track.order < order
+                && l.track.is_under_way()
+                && matches!(l.track.format, Format::Tqdm | Format::Bar)
+                && !l.track.counts_epochs
+        });
+        let Some(outer) = outer else { return };
+        let progress = self.all[outer].track.observed;
+        let advanced = progress - self.all[index].outer_seen.min(progress);
+        self.all[index].outer_seen = progress;
+        if advanced >= 2 {
+            self.all[index].track.nested += 1;
+        } else {
+            self.all[outer].wraps += 1;
+        }
+    }
+
+    fn open(&mut self, seen: &Seen) -> usize {
+        if self.all.len() >= LOOPS {
+            let least = (0..self.all.len()).min_by_key(|&i| (self.score(i), self.all[i].track.observed));
+            self.all.remove(least.unwrap_or(0));
+        }
+        self.order += 1;
+        self.all.push(Loop {
+            track: Track::new(seen, self.order),
+            announced: self.announced.epoch.is_some(),
+            attached: 0,
+            wraps: 0,
+            outer_seen: 0,
+        });
+        self.all.len() - 1
+    }
+
+    fn score(&self, index: usize) -> i64 {
+        let Loop { track, attached, wraps, .. } = &self.all[index];
+        if track.format == Format::Pattern {
+            return 1000;
+        }
+        let mut score = 10;
+        if track.counts_epochs || (*wraps > track.nested && !track.has_loss) {
+            score -= 20;
+        }
+        if track.label.starts_with("evaluated") {
+            score -= 16;
+        }
+        if track.has_loss || *attached > 0 {
+            score += 8;
+        }
+        if track.says_training
+            || words(&track.label)
+                .iter()
+                .any(|w| matches!(w.as_str(), "step" | "steps" | "iter" | "iteration" | "updates"))
+        {
+            score += 6;
+        }
+        if track.substantial {
+            score += 4;
+        }
+        if track.nested > 0 && !track.has_loss && !track.says_training {
+            score -= 12;
+        }
+        if track.observed == 0 {
+            score -= 10;
+        }
+        score
+    }
+
+    fn best(&self) -> Option<usize> {
+        (0..self.all.len())
+            .filter(|&i| {
+                let track = &self.all[i].track;
+                // A count alone (`step 3/5: installing`) must at least go on for a while.
+                track.format != Format::Keys
+                    || track.substantial
+                    || track.in_epochs
+                    || track.counts_epochs
+                    || track.observed >= 3
+            })
+            .max_by_key(|&i| (self.score(i), self.all[i].track.observed, u64::MAX - self.all[i].track.order))
+    }
+
+    fn chosen(&self) -> Option<&Loop> {
+        self.best().map(|i| &self.all[i]).filter(|l| l.track.observed > 0)
+    }
+
+    fn total(&self, chosen: &Loop) -> Option<u64> {
+        let track = &chosen.track;
+        let announced = &self.announced;
+        if track.samples || track.counts_epochs {
+            return track.of.or(if track.counts_epochs { announced.total_epochs } else { None });
+        }
+        let of = track.of;
+        if track.global {
+            return of.or(announced.total_steps);
+        }
+        if track.in_epochs || chosen.announced {
+            let epochs =
+                track.epochs.or(announced.epochs.filter(|_| chosen.announced)).or(announced.total_epochs);
+            return match (epochs, of) {
+                (Some(epochs), Some(of)) => Some(epochs.saturating_mul(of)),
+                _ => None,
+            };
+        }
+        if track.restarts > 0 {
+            return announced
+                .total_steps
+                .or(announced.total_epochs.and_then(|e| of.map(|of| e.saturating_mul(of))));
+        }
+        of.or(announced.total_steps)
+    }
+
+    fn unit(&self, chosen: &Loop, total: Option<u64>) -> StepUnit {
+        let track = &chosen.track;
+        let words = words(&track.label);
+        let has = |word: &str| words.iter().any(|w| w == word);
+        let optimization = self.announced.optimization_steps;
+        if track.counts_epochs {
+            StepUnit::Epoch
+        } else if track.samples {
+            StepUnit::Samples
+        } else if track.micro {
+            StepUnit::MicroStep
+        } else if let (Some(optimization), Some(total)) = (optimization, total) {
+            let accumulated = self.announced.accumulation.unwrap_or(1);
+            if total > optimization && accumulated > 1 {
+                StepUnit::MicroStep
+            } else {
+                StepUnit::OptimizerStep
+            }
+        } else if track.global || track.consumed.is_some() || track.format == Format::Rounds || has("steps") {
+            StepUnit::OptimizerStep
+        } else if chosen.attached > 0 && self.loose_rate.is_some() && !track.in_epochs {
+            // The record of a Trainer (loss and learning rate, no step) beside a bar over the whole run.
+            StepUnit::OptimizerStep
+        } else {
+            StepUnit::Unknown
+        }
+    }
+
+    pub(crate) fn steps(&self) -> Option<LogSteps> {
+        let chosen = self.chosen()?;
+        let track = &chosen.track;
+        let total = self.total(chosen);
+        let unit = self.unit(chosen, total);
+        let direct = track.seconds.median(false).filter(|_| !track.seconds.is_cumulative());
+        let printed = direct.or_else(|| track.rates.median(true)).or_else(|| track.remaining.median(true));
+        let mut steps = LogSteps {
+            source: track.format.source().to_owned(),
+            unit,
+            count: track.made(),
+            points_observed: track.observed,
+            first_step: track.first?,
+            last_step: track.last?,
+            total_declared: total,
+            epoch: track.epoch.map(|index| EpochReading {
+                index,
+                total: track.epochs,
+                steps_per_epoch: track.of.filter(|_| !track.global),
+            }),
+            samples_per_step: None,
+            clock: track.clock,
+            clock_resolution: track.resolution,
+            printed,
+            thinned: track.thinned,
+            points: track.points(),
+        };
+        if let (StepUnit::Samples, Some(batch)) = (unit, track.batch_size.filter(|b| *b > 0)) {
+            steps.count_batches(batch);
+        }
+        Some(steps)
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        let Some(chosen) = self.chosen() else {
+            return Progress { loss: self.loose.last(), ..Progress::default() };
+        };
+        let batch = chosen.track.batch_size.filter(|b| *b > 0 && chosen.track.samples).unwrap_or(1);
+        Progress {
+            step: chosen.track.last.map(|s| s / batch),
+            made: Some(chosen.track.made() / batch),
+            total: self.total(chosen).map(|t| t / batch),
+            loss: chosen.track.loss.last().or(self.loose.last()),
+            learning_rate: self.rate.or(self.loose_rate).map(|(_, last)| last),
+            epoch: chosen.track.epoch,
+        }
+    }
+
+    pub(crate) fn loss(&self) -> Option<super::reading::LossReading> {
+        let own = self.chosen().map(|l| &l.track.loss).filter(|t| !t.is_empty());
+        let any = || self.all.iter().map(|l| &l.track.loss).find(|t| !t.is_empty());
+        own.or(Some(&self.loose).filter(|t| !t.is_empty())).or_else(any).map(LossTally::reading)
+    }
+
+    pub(crate) fn learning_rate(&self) -> Option<RateReading> {
+        self.rate
+            .or(self.loose_rate)
+            .map(|(first, last)| RateReading { first: Some(first), last: Some(last) })
+    }
+
+    pub(crate) fn pauses(&self) -> Vec<Pause> {
+        let clock = self.chosen().map_or(StepClock::None, |l| l.track.clock);
+        if clock == StepClock::None { Vec::new() } else { self.pauses.clone() }
+    }
+
+    /// Points of all loops so far: grows with every step that was made.
+    pub(crate) fn advanced(&self) -> u64 {
+        self.fresh
+    }
+
+    pub(crate) fn retained_bytes(&self) -> usize {
+        self.all.iter().map(|l| l.track.retained_bytes()).sum::<usize>()
+            + self.pauses.capacity() * size_of::<Pause>()
+    }
+}
+
+impl LogSteps {
+    /// The counter was in samples; from here on it is in batches of so many.
+    fn count_batches(&mut self, batch: u64) {
+        self.unit = StepUnit::OptimizerStep;
+        self.samples_per_step = Some(batch);
+        self.count /= batch;
+        self.first_step /= batch;
+        self.last_step /= batch;
+        self.total_declared = self.total_declared.map(|t| t / batch);
+        for point in &mut self.points {
+            point.step /= batch;
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! One loop of a log: its counter followed over repaints, restarts and epochs.
+
+use super::line::{Format, Printed, Seen};
+use super::loss::LossTally;
+use super::reading::{LogPoint, PrintedSeconds, StepClock};
+
+/// Points that are kept; beyond it every second one is dropped, so that a week of steps fits.
+const POINTS: usize = 8192;
+const SAMPLES: usize = 1024;
+
+/// Values of which a median is wanted, thinned when there are many.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sampled {
+    values: Vec<f64>,
+    resolution: f64,
+    every: u64,
+    pub(crate) seen: u64,
+    first: f64,
+    last: f64,
+    rising: bool,
+}
+
+impl Sampled {
+    fn push(&mut self, (value, resolution): Printed) {
+        if self.seen == 0 {
+            (self.first, self.every, self.rising) = (value, 1, true);
+        } else {
+            self.rising &= value > self.last;
+        }
+        self.last = value;
+        if self.seen.is_multiple_of(self.every) {
+            self.values.push(value);
+            self.resolution = self.resolution.max(resolution);
+            if self.values.len() > SAMPLES {
+                let mut index = 0;
+                self.values.retain(|_| {
+                    index += 1;
+                    index % 2 == 1
+                });
+                self.every *= 2;
+            }
+        }
+        self.seen += 1;
+    }
+
+    /// `time 12.3s` that only ever rises counts from the start.
+    pub(crate) fn is_cumulative(&self) -> bool {
+        self.rising && self.seen >= 4 && self.last > 1.8 * self.first
+    }
+
+    pub(crate) fn median(&self, is_rate: bool) -> Option<PrintedSeconds> {
+        if self.values.is_empty() {
+            return None;
+        }
+        let mut sorted = self.values.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        let median =
+            if sorted.len() % 2 == 1 { sorted[middle] } else { 0.5 * (sorted[middle - 1] + sorted[middle]) };
+        Some(PrintedSeconds {
+            median,
+            count: self.seen,
+            relative_resolution: self.resolution.min(1.0),
+            is_rate,
+        })
+    }
+}
+
+/// One loop.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not states of one machine")]
+#[derive(Debug, Clone)]
+pub(crate) struct Track {
+    pub(crate) format: Format,
+    pub(crate) label: String,
+    pub(crate) order: u64,
+    pub(crate) global: bool,
+    pub(crate) micro: bool,
+    pub(crate) samples: bool,
+    pub(crate) counts_epochs: bool,
+    /// Lines of it hold a loss.
+    pub(crate) has_loss: bool,
+    pub(crate) substantial: bool,
+    pub(crate) says_training: bool,
+    /// Restarts while a loop that began earlier was still under way.
+    pub(crate) nested: u32,
+    pub(crate) restarts: u32,
+    pub(crate) of: Option<u64>,
+    pub(crate) epoch: Option<u64>,
+    pub(crate) epochs: Option<u64>,
+    /// The epoch stands in its own lines, or was announced before it began.
+    pub(crate) in_epochs: bool,
+    pub(crate) batch_size: Option<u64>,
+    pub(crate) consumed: Option<(u64, u64)>,
+    base: u64,
+    raw: Option<u64>,
+    pub(crate) first: Option<u64>,
+    pub(crate) last: Option<u64>,
+    /// Its first painting stood at zero.
+    pub(crate) from_zero: bool,
+    pub(crate) spacing: Option<u64>,
+    pub(crate) observed: u64,
+    points: Vec<LogPoint>,
+    newest: Option<LogPoint>,
+    pub(crate) thinned: u64,
+    pub(crate) clock: StepClock,
+    pub(crate) resolution: Option<f64>,
+    origin: f64,
+    elapsed_base: f64,
+    elapsed_last: f64,
+    pub(crate) seconds: Sampled,
+    pub(crate) rates: Sampled,
+    pub(crate) remaining: Sampled,
+    pub(crate) loss: LossTally,
+}
+
+/// What a line did to its loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// A repaint, or the line of a slower rank.
+    Same,
+    Step,
+    /// A step, the first of an epoch.
+    Epoch,
+}
+
+impl Track {
+    pub(crate) fn new(seen: &Seen, order: u64) -> Track {
+        Track {
+            format: seen.format,
+            label: seen.label.clone(),
+            order,
+            global: false,
+            micro: seen.micro,
+            samples: false,
+            counts_epochs: seen.counts_epochs,
+            has_loss: false,
+            substantial: false,
+            says_training: false,
+            nested: 0,
+            restarts: 0,
+            of: None,
+            epoch: None,
+            epochs: None,
+            in_epochs: false,
+            batch_size: None,
+            consumed: None,
+            base: 0,
+            raw: None,
+            first: None,
+            last: None,
+            from_zero: false,
+            spacing: None,
+            observed: 0,
+            points: Vec::new(),
+            newest: None,
+            thinned: 1,
+            clock: StepClock::None,
+            resolution: None,
+            origin: 0.0,
+            elapsed_base: 0.0,
+            elapsed_last: 0.0,
+            seconds: Sampled::default(),
+            rates: Sampled::default(),
+            remaining: Sampled::default(),
+            loss: LossTally::default(),
+        }
+    }
+
+    /// Whether `seen` belongs to a counter that is at zero or has begun anew.
+    pub(crate) fn begins(&self, raw: u64, seen: &Seen) -> bool {
+        let Some(last) = self.raw else { return true };
+        let new_epoch = matches!((self.epoch, seen.epoch), (Some(a), Some(b)) if b > a);
+        let complete = self.of.is_some_and(|of| last + 1 >= of);
+        if self.global {
+            return false;
+        }
+        if raw > last {
+            return false;
+        }
+        if raw == last {
+            return new_epoch && self.of == Some(last);
+        }
+        // A slower rank repeats a step that is just past; a new epoch starts near zero.
+        new_epoch || complete || raw.saturating_mul(2) < last || (raw <= 1 && last > 2)
+    }
+
+    pub(crate) fn update(&mut self, seen: &Seen, now: Option<f64>) -> Change {
+        let Some(raw) = seen.step else { return Change::Same };
+        let began = self.begins(raw, seen);
+        let is_bar = matches!(seen.format, Format::Tqdm | Format::Bar);
+        self.describe(seen);
+        if self.raw.is_none() {
+            self.from_zero = raw == 0;
+            if let (Some(epoch), Some(_), Some(of)) = (seen.epoch, seen.epochs, seen.of) {
+                // `Epoch 5/10`: four are behind, in this run or in the one it resumes.
+                if !self.global && self.in_epochs && !self.counts_epochs {
+                    self.base = epoch.saturating_sub(1).saturating_mul(of);
+                }
+            }
+        } else if began {
+            self.restarts += 1;
+            let skipped = match (self.epoch, seen.epoch) {
+                (Some(a), Some(b)) if b > a => b - a,
+                _ => 1,
+            };
+            let length = self.of.or(self.raw).unwrap_or(0);
+            self.base = self.base.saturating_add(length.saturating_mul(skipped));
+            self.elapsed_base += self.elapsed_last;
+            self.elapsed_last = 0.0;
+        } else if self.raw.is_some_and(|last| raw > last)
+            && matches!((self.epoch, seen.epoch), (Some(a), Some(b)) if b > a)
+            && self.in_epochs
+            && !is_bar
+        {
+            // The counter went on over the end of an epoch.
+            self.global = true;
+            self.base = 0;
+        }
+        if began || self.raw.is_none_or(|last| raw >= last) || self.global {
+            self.raw = Some(raw);
+            self.of = seen.of.or(self.of);
+            self.epoch = seen.epoch.or(self.epoch);
+            self.epochs = seen.epochs.or(self.epochs);
+        }
+        let at = self.time(seen, now);
+        if raw == 0 && is_bar {
+            return Change::Same;
+        }
+        let step = self.base.saturating_add(raw);
+        let loss = seen.loss.as_ref().map(|(_, _, value)| *value).filter(|v| v.is_finite());
+        let rate = seen.learning_rate.filter(|v| v.is_finite());
+        if self.last.is_some_and(|last| step <= last) {
+            if let Some(newest) = self.newest.as_mut().filter(|p| p.step == step) {
+                newest.loss = loss.or(newest.loss);
+                newest.learning_rate = rate.or(newest.learning_rate);
+                if let Some(kept) = self.points.last_mut().filter(|p| p.step == step) {
+                    *kept = *newest;
+                }
+            }
+            return Change::Same;
+        }
+        if let Some(last) = self.last {
+            self.spacing = Some(self.spacing.map_or(step - last, |s| s.min(step - last)));
+        }
+        self.first = self.first.or(Some(step));
+        self.last = Some(step);
+        if let Some(printed) = seen.seconds {
+            self.seconds.push(printed);
+        }
+        if let Some(printed) = seen.rate {
+            self.rates.push(printed);
+        }
+        if let (Some(left), Some(of)) = (seen.remaining, self.of.filter(|of| *of > raw))
+            && left > 0.0
+            && seen.elapsed.is_none()
+        {
+            self.remaining.push((left / (of - raw) as f64, (0.5 / left).min(1.0)));
+        }
+        self.keep(LogPoint { step, at, loss, learning_rate: rate });
+        if began && self.observed > 1 { Change::Epoch } else { Change::Step }
+    }
+
+    /// Take over what every line of the loop says again.
+    fn describe(&mut self, seen: &Seen) {
+        self.global |= seen.global && !seen.samples;
+        self.samples |= seen.samples;
+        self.has_loss |= seen.loss.is_some() || !seen.components.is_empty();
+        self.substantial |= seen.is_substantial();
+        self.says_training |= seen.phase == super::keys::Phase::Training;
+        self.in_epochs |= seen.epoch.is_some() && !seen.counts_epochs;
+        self.batch_size = seen.batch_size.or(self.batch_size);
+        if let (Some(samples), Some(step)) = (seen.consumed, seen.step) {
+            self.consumed = Some((samples, step));
+        }
+    }
+
+    fn time(&mut self, seen: &Seen, now: Option<f64>) -> Option<f64> {
+        if let Some(elapsed) = seen.elapsed {
+            self.elapsed_last = elapsed;
+        }
+        let clock = match (now, seen.stamp, seen.elapsed) {
+            (Some(_), _, _) => StepClock::Ours,
+            (None, Some(_), _) => StepClock::Timestamps,
+            (None, None, Some(_)) => StepClock::Elapsed,
+            _ => StepClock::None,
+        };
+        if self.clock == StepClock::None && clock != StepClock::None && self.observed == 0 {
+            self.clock = clock;
+            if let (StepClock::Timestamps, Some((seconds, _))) = (clock, seen.stamp) {
+                self.origin = seconds;
+            }
+        }
+        let (at, resolution) = match self.clock {
+            StepClock::Ours => (now?, 1e-3),
+            StepClock::Timestamps => (seen.stamp?.0 - self.origin, seen.stamp?.1),
+            StepClock::Elapsed => (self.elapsed_base + seen.elapsed?, 1.0),
+            StepClock::None => return None,
+        };
+        self.resolution = Some(self.resolution.map_or(resolution, |r| r.max(resolution)));
+        Some(at)
+    }
+
+    fn keep(&mut self, point: LogPoint) {
+        if self.observed.is_multiple_of(self.thinned) {
+            self.points.push(point);
+            if self.points.len() > POINTS {
+                let mut index = 0;
+                self.points.retain(|_| {
+                    index += 1;
+                    index % 2 == 1
+                });
+                self.thinned *= 2;
+            }
+        }
+        self.observed += 1;
+        self.newest = Some(point);
+    }
+
+    /// A loss that was printed apart from the counter belongs to the newest point.
+    pub(crate) fn attach(&mut self, seen: &Seen) {
+        let Some(newest) = self.newest.as_mut() else { return };
+        let loss = seen.loss.as_ref().map(|(_, _, value)| *value).filter(|v| v.is_finite());
+        newest.loss = loss.or(newest.loss);
+        newest.learning_rate = seen.learning_rate.filter(|v| v.is_finite()).or(newest.learning_rate);
+        let newest = *newest;
+        if let Some(kept) = self.points.last_mut().filter(|p| p.step == newest.step) {
+            *kept = newest;
+        }
+    }
+
+    pub(crate) fn newest(&self) -> Option<LogPoint> {
+        self.newest
+    }
+
+    /// The kept points, the newest always among them.
+    pub(crate) fn points(&self) -> Vec<LogPoint> {
+        let mut points = self.points.clone();
+        if let Some(newest) = self.newest.filter(|n| points.last().is_none_or(|p| p.step != n.step)) {
+            points.push(newest);
+        }
+        points
+    }
+
+    pub(crate) fn retained_bytes(&self) -> usize {
+        self.points.capacity() * size_of::<LogPoint>() + self.label.capacity() + 3 * SAMPLES * 8
+    }
+
+    /// The counter is under way: begun and not at its end.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.raw.is_some_and(|raw| self.of.is_none_or(|of| raw < of))
+    }
+
+    pub(crate) fn made(&self) -> u64 {
+        let (Some(first), Some(last)) = (self.first, self.last) else { return 0 };
+        // Logged every m-th step, the first line of a fresh run is at m (or at 0 or 1).
+        let fresh = self.from_zero && first <= 1 || first <= self.spacing.unwrap_or(1).max(1);
+        if fresh { last } else { last - first + self.spacing.unwrap_or(1) }
+    }
+}
