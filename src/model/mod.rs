@@ -7,6 +7,7 @@ mod config;
 mod count;
 mod dtype;
 pub mod families;
+pub mod presets;
 mod shape;
 
 pub use config::Config;
