@@ -4,6 +4,7 @@ pub mod clock;
 pub mod files;
 pub mod gather;
 pub mod machine;
+pub mod models;
 pub mod nvml;
 pub mod python_hook;
 pub mod replay;

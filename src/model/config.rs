@@ -214,6 +214,12 @@ impl Config {
         self.text("dtype").or_else(|| self.text("torch_dtype"))?.parse().ok()
     }
 
+    /// How the checkpoint is quantized (`gptq`, `awq`, `fp8`, `bitsandbytes`), if it says so.
+    pub fn quantization(&self) -> Option<&str> {
+        let settings = self.values.get("quantization_config")?;
+        settings.get("quant_method").and_then(Value::as_str).or(Some("unknown"))
+    }
+
     pub(super) fn architecture(&self) -> Option<&str> {
         self.values.get("architectures")?.as_array()?.first()?.as_str()
     }

@@ -7,8 +7,11 @@ mod config;
 mod count;
 mod dtype;
 pub mod families;
+pub mod gguf;
 pub mod presets;
 mod shape;
+mod source;
+pub mod stored;
 
 pub use config::Config;
 pub use count::{LoraTargets, Param, ParamCounts};
@@ -20,6 +23,9 @@ pub use shape::{
 };
 
 use crate::words::{Message, Problem};
+
+pub use source::{AdapterConfig, Model, ModelSource, adapter_config, parse_params};
+pub use stored::Stored;
 
 /// The shape of a Hugging Face `config.json`, and what was assumed while reading it.
 pub fn read_config(text: &str) -> Result<(ModelShape, Vec<Message>), Problem> {

@@ -45,9 +45,9 @@ pub fn all() -> &'static [Preset] {
 /// The preset with this id or alias, whatever its case.
 pub fn find(name: &str) -> Option<&'static Preset> {
     let same = |other: &str| other.eq_ignore_ascii_case(name);
-    ALL.iter().find(|preset| same(&preset.id)).or_else(|| {
-        ALL.iter().find(|preset| preset.aliases.iter().any(|alias| same(alias)))
-    })
+    ALL.iter()
+        .find(|preset| same(&preset.id))
+        .or_else(|| ALL.iter().find(|preset| preset.aliases.iter().any(|alias| same(alias))))
 }
 
 /// At most `limit` ids that a person may have meant, the closest first.

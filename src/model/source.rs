@@ -1,0 +1,144 @@
+//! A model as the command line named it: where it was found, its shape, what its files say.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Exactness, LoraTargets, ModelShape, Stored};
+use crate::words::{Message, Problem};
+
+/// Where the shape came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModelSource {
+    Preset,
+    ConfigFile,
+    Folder,
+    AdapterFolder,
+    Safetensors,
+    Gguf,
+    HubCache,
+    Hub,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// Preset id, hub id, or the name of the file or folder.
+    pub id: String,
+    pub source: ModelSource,
+    pub shape: ModelShape,
+    /// What the weight files' headers say, where there were any.
+    pub stored: Option<Stored>,
+    /// The adapter whose folder was named.
+    pub adapter: Option<AdapterConfig>,
+    /// Assumptions that a reader of the estimate should know.
+    pub notes: Vec<Message>,
+}
+
+impl Model {
+    /// All parameters: by the shape, or by the files where the shape is only approximate and they were read.
+    pub fn params(&self) -> u64 {
+        match (&self.stored, self.shape.exactness) {
+            (Some(stored), Exactness::Approximate) => stored.params,
+            _ => self.shape.total_params(),
+        }
+    }
+}
+
+/// A PEFT `adapter_config.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AdapterConfig {
+    /// Hub id or path of the model that it was trained on.
+    pub base: String,
+    pub rank: u64,
+    pub targets: LoraTargets,
+    pub dropout: f64,
+}
+
+/// The LoRA part of a PEFT `adapter_config.json`.
+pub fn adapter_config(text: &str) -> Result<AdapterConfig, Problem> {
+    let broken = |cause: String| Problem::new(Message::new("adapter-broken").with("cause", cause));
+    let value: Value = serde_json::from_str(text).map_err(|error| broken(error.to_string()))?;
+    let kind = value.get("peft_type").and_then(Value::as_str).unwrap_or("LORA");
+    if !kind.eq_ignore_ascii_case("LORA") {
+        return Err(broken(format!("`peft_type` is {kind}, only LORA is known")));
+    }
+    let base = value.get("base_model_name_or_path").and_then(Value::as_str).filter(|base| !base.is_empty());
+    let base = base.ok_or_else(|| broken("no `base_model_name_or_path`".to_owned()))?;
+    let rank = value.get("r").and_then(Value::as_u64).filter(|rank| (1..=65536).contains(rank));
+    let targets = match value.get("target_modules") {
+        Some(Value::String(all)) if all == "all-linear" => LoraTargets::AllLinear,
+        Some(Value::Array(list)) => {
+            // Full paths stand for the module's own name.
+            let names = list.iter().filter_map(Value::as_str);
+            let mut names: Vec<String> =
+                names.map(|name| name.rsplit('.').next().unwrap_or(name).to_owned()).collect();
+            names.sort_unstable();
+            names.dedup();
+            LoraTargets::Named(names)
+        }
+        _ => return Err(broken("no list of `target_modules`".to_owned())),
+    };
+    Ok(AdapterConfig {
+        base: base.to_owned(),
+        rank: rank.ok_or_else(|| broken("no rank `r`".to_owned()))?,
+        targets,
+        dropout: value
+            .get("lora_dropout")
+            .and_then(Value::as_f64)
+            .filter(|p| (0.0..1.0).contains(p))
+            .unwrap_or(0.0),
+    })
+}
+
+/// A number of parameters as people write it: `7B`, `1.5b`, `350M`, `124439808`.
+pub fn parse_params(text: &str) -> Result<u64, String> {
+    let trimmed = text.trim();
+    let (number, factor) = match trimmed.char_indices().last() {
+        Some((at, 'b' | 'B')) => (&trimmed[..at], 1e9),
+        Some((at, 'm' | 'M')) => (&trimmed[..at], 1e6),
+        Some((at, 'k' | 'K')) => (&trimmed[..at], 1e3),
+        Some((at, 't' | 'T')) => (&trimmed[..at], 1e12),
+        _ => (trimmed, 1.0),
+    };
+    let plain = number.trim().replace('_', "");
+    let digits = !plain.is_empty() && plain.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let value = plain.parse::<f64>().ok().filter(|_| digits).map(|n| (n * factor).round());
+    match value {
+        Some(n) if (1.0..=1e14).contains(&n) => Ok(n as u64),
+        _ => Err("expected a number of parameters such as `7B`, `350M` or `124439808`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{adapter_config, parse_params};
+    use crate::model::LoraTargets;
+
+    #[test]
+    fn params_are_written_in_many_ways() {
+        for (text, expected) in [
+            ("7B", 7_000_000_000),
+            ("1.5b", 1_500_000_000),
+            ("350M", 350_000_000),
+            ("124_439_808", 124_439_808),
+            (" 70 B", 70_000_000_000),
+        ] {
+            assert_eq!(parse_params(text), Ok(expected), "{text}");
+        }
+        for bad in ["", "B", "-7B", "0", "7G", "seven", "1e9", "inf", "NaNB", "999999T"] {
+            assert!(parse_params(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_adapter_names_its_base_rank_and_targets() {
+        let text = r#"{"peft_type":"LORA","base_model_name_or_path":"a/b","r":8,"lora_dropout":0.05,
+            "target_modules":["model.layers.0.self_attn.v_proj","q_proj","v_proj"]}"#;
+        let adapter = adapter_config(text).expect("read");
+        assert_eq!((adapter.rank, adapter.base.as_str()), (8, "a/b"));
+        assert_eq!(adapter.targets, LoraTargets::Named(vec!["q_proj".to_owned(), "v_proj".to_owned()]));
+        for bad in ["{}", "[", r#"{"base_model_name_or_path":"a","r":0,"target_modules":[]}"#] {
+            assert!(adapter_config(bad).is_err(), "{bad}");
+        }
+    }
+}
