@@ -55,7 +55,7 @@ pub struct VerdictArgs {
     /// Take the responsibility for a criterion that does not pass, with a reason; repeatable
     #[arg(long, value_name = "CRITERION=REASON", value_parser = Accept::parse)]
     pub accept: Vec<Accept>,
-    /// Also write a report; its ending says which: .md or .json; repeatable
+    /// Also write a report; its ending says which: .html, .md, .json, .xml (JUnit); repeatable
     #[arg(long = "report", value_name = "FILE")]
     pub reports: Vec<PathBuf>,
 }

@@ -127,7 +127,9 @@ fn read<B: Body + serde::de::DeserializeOwned>(path: &Path, name: String) -> Res
 /// What a report file holds, by its ending.
 #[derive(Clone, Copy)]
 enum ReportKind {
+    Html,
     Json,
+    Junit,
     Markdown,
 }
 
@@ -135,7 +137,9 @@ impl ReportKind {
     fn of(path: &Path) -> Result<ReportKind, Problem> {
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
         match ending.as_deref() {
+            Some("html" | "htm") => Ok(ReportKind::Html),
             Some("json") => Ok(ReportKind::Json),
+            Some("xml") => Ok(ReportKind::Junit),
             Some("md" | "markdown") => Ok(ReportKind::Markdown),
             _ => {
                 let what = Message::new("verdict-report-extension").with("path", path.display().to_string());
@@ -144,9 +148,11 @@ impl ReportKind {
         }
     }
 
-    fn text(self, document: &Document<VerdictReport>, _evidence: &Evidence, lang: Lang) -> String {
+    fn text(self, document: &Document<VerdictReport>, evidence: &Evidence, lang: Lang) -> String {
         match self {
+            ReportKind::Html => render::html::render(&document.body, evidence, &document.tool_version, lang),
             ReportKind::Json => document.to_json(),
+            ReportKind::Junit => render::junit::render(&document.body, lang),
             ReportKind::Markdown => render::markdown::render(&pages::verdict::page(&document.body), lang),
         }
     }

@@ -1,8 +1,11 @@
 //! Renderers: a `Page` in, text out. They differ in syntax only; what is said is decided before.
 
+pub mod html;
+pub mod junit;
 pub mod markdown;
 pub mod page;
 pub mod pages;
+mod svg;
 pub mod table;
 
 use crate::words::Lang;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::CriterionId;
+use super::evidence::Evidence;
 use super::money::Price;
 use crate::gpu::Precision;
 
@@ -35,6 +36,24 @@ impl Default for Asked {
             price: None,
             accept: Vec::new(),
         }
+    }
+}
+
+impl Asked {
+    /// Deadline and price that were not asked here but were when the estimate was made.
+    pub(super) fn completed_by(&self, evidence: &Evidence) -> Asked {
+        let mut asked = self.clone();
+        let Some(plan) = evidence.estimate.as_ref().and_then(|estimate| estimate.body.plan.as_ref()) else {
+            return asked;
+        };
+        let is_time = |seconds: &f64| *seconds > 0.0 && seconds.is_finite();
+        asked.deadline_seconds = asked.deadline_seconds.or(plan.deadline.filter(is_time));
+        if asked.price.is_none()
+            && let (Some(price), Some(currency)) = (plan.price, &plan.currency)
+        {
+            asked.price = Price::parse(&price.to_string(), currency);
+        }
+        asked
     }
 }
 

@@ -27,6 +27,13 @@ impl<B> Held<B> {
     }
 }
 
+impl Held<Probe> {
+    /// The single steps, where the document has them.
+    pub fn series(&self) -> impl Iterator<Item = &StepPoint> {
+        self.body.steps.iter().flat_map(|steps| steps.series.iter().flatten())
+    }
+}
+
 /// Everything there is to judge by. Each part may be missing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evidence {
@@ -79,9 +86,25 @@ pub struct Estimate {
     pub plan: Option<Plan>,
     pub model: Option<Model>,
     pub ledger: Option<Vec<LedgerRow>>,
+    pub moments: Option<Vec<MomentRow>>,
     pub peak: Option<Peak>,
     pub fits: Option<Vec<FitRow>>,
     pub advice: Option<Vec<AdviceRow>>,
+    pub time: Option<EstimatedTime>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct MomentRow {
+    pub moment: Option<String>,
+    pub bytes: Option<Bytes>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct EstimatedTime {
+    /// Operations of one step on one GPU.
+    pub flops_per_step: Option<f64>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -99,6 +122,10 @@ pub struct Plan {
     pub epochs: Option<f64>,
     pub samples: Option<u64>,
     pub tokens: Option<u64>,
+    /// Seconds.
+    pub deadline: Option<f64>,
+    pub price: Option<f64>,
+    pub currency: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -142,6 +169,9 @@ pub struct AdviceRow {
     pub change: Option<String>,
     pub flag: Option<String>,
     pub peak_process: Option<serde_json::Value>,
+    /// What it does to the result of the run: `same`, `numerics`, `changed`.
+    pub experiment: Option<String>,
+    pub effect: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -205,6 +235,16 @@ pub struct Steps {
     pub total_declared: Option<u64>,
     pub tokens_per_second: Option<f64>,
     pub last_step: Option<u64>,
+    /// Single steps, thinned to some hundreds.
+    pub series: Option<Vec<StepPoint>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct StepPoint {
+    pub step: Option<u64>,
+    pub seconds: Option<f64>,
+    pub loss: Option<f64>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -331,6 +371,8 @@ pub struct Point {
     pub used: Option<Bytes>,
     pub processes: Option<Bytes>,
     pub utilization: Option<f64>,
+    /// Which of several GPUs; absent when there is one.
+    pub gpu: Option<u32>,
 }
 
 /// Which run this was, and which part of it.

@@ -230,6 +230,7 @@ impl Serialize for Note {
 
 /// Judge the evidence. A function of its arguments: the same documents give the same bytes everywhere.
 pub fn verdict(evidence: &Evidence, asked: &Asked) -> VerdictReport {
+    let asked = &asked.completed_by(evidence);
     let case = case::Case::new(evidence, asked);
     let criteria: Vec<Criterion> = CriterionId::ALL.iter().map(|id| criterion(*id, &case)).collect();
     let verdict = fold(&criteria);

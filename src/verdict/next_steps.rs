@@ -17,9 +17,18 @@ pub struct NextStep {
     /// What it would do to the criterion, where that can be computed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<Message>,
+    /// What it does to the result of the run: `same`, `numerics` or `changed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<String>,
     /// The flag of `onecard estimate` or `onecard verdict` that tries it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flag: Option<String>,
+}
+
+impl NextStep {
+    fn new(criterion: CriterionId, finding: &Finding, text: Message) -> NextStep {
+        NextStep { criterion, finding: finding.id, text, effect: None, experiment: None, flag: None }
+    }
 }
 
 pub(super) fn next_steps(criteria: &[Criterion], case: &Case<'_>) -> Vec<NextStep> {
@@ -39,7 +48,7 @@ pub(super) fn next_steps(criteria: &[Criterion], case: &Case<'_>) -> Vec<NextSte
 }
 
 fn answers(criterion: CriterionId, finding: &Finding, case: &Case<'_>) -> Vec<NextStep> {
-    let step = |text: Message| NextStep { criterion, finding: finding.id, text, effect: None, flag: None };
+    let step = |text: Message| NextStep::new(criterion, finding, text);
     let failed = finding.status == Status::Fail;
     let one = match finding.id {
         "memory.peak" | "memory.no-memory-failure" if failed => {
@@ -107,16 +116,11 @@ fn faster(criterion: CriterionId, finding: &Finding, case: &Case<'_>) -> Vec<Nex
             .with("needed", Arg::Seconds(needed))
             .with("now", Arg::Seconds(projection.step.expected))
             .with("times", Arg::Number(projection.step.expected / needed, 2));
-        steps.push(NextStep { criterion, finding: finding.id, text, effect: None, flag: None });
+        steps.push(NextStep::new(criterion, finding, text));
     }
     let text = Message::new("verdict-next-later").with("high", Arg::Seconds(total.high));
-    steps.push(NextStep {
-        criterion,
-        finding: finding.id,
-        text,
-        effect: None,
-        flag: Some("--deadline".to_owned()),
-    });
+    let flag = Some("--deadline".to_owned());
+    steps.push(NextStep { flag, ..NextStep::new(criterion, finding, text) });
     steps
 }
 
@@ -129,13 +133,24 @@ fn by_estimate(criterion: CriterionId, finding: &Finding, case: &Case<'_>) -> Ve
     let correction = correction(estimate, finding);
     let rows = estimate.body.advice.iter().flatten();
     rows.filter_map(|row| {
-        let text = Message::new("verdict-next-change").with("change", row.change.clone()?);
+        let change = row.change.clone()?;
+        let text = match &row.effect {
+            Some(effect) => Message::new("verdict-next-change-costs")
+                .with("change", change)
+                .with("effect", effect.clone()),
+            None => Message::new("verdict-next-change").with("change", change),
+        };
         let effect = peak_of(row).map(|peak| {
             let peak = peak.scaled(correction);
             let id = if peak <= limit { "verdict-next-would-fit" } else { "verdict-next-would-not-fit" };
             Message::new(id).with("peak", peak).with("limit", limit)
         });
-        Some(NextStep { criterion, finding: finding.id, text, effect, flag: row.flag.clone() })
+        Some(NextStep {
+            effect,
+            experiment: row.experiment.clone(),
+            flag: row.flag.clone(),
+            ..NextStep::new(criterion, finding, text)
+        })
     })
     .collect()
 }

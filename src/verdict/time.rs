@@ -178,6 +178,18 @@ fn flops_per_token(case: &Case<'_>, probe: &Held<Probe>) -> Option<f64> {
     Some(4.0 * multiplied + 2.0 * trained + if recomputed { 2.0 * multiplied } else { 0.0 })
 }
 
+/// All GPUs of this document together. The tokens that were seen count for more than those that were planned.
+fn flops_per_second(case: &Case<'_>, probe: &Held<Probe>, mean: f64) -> Option<f64> {
+    let steps = probe.body.steps.as_ref()?;
+    let own_tokens = probe.body.torch.as_ref().and_then(|torch| torch.tokens_per_step);
+    let rate = steps.tokens_per_second.or_else(|| own_tokens.map(|tokens| tokens as f64 / mean));
+    let by_tokens = rate.and_then(|rate| Some(rate * flops_per_token(case, probe)?));
+    by_tokens.or_else(|| {
+        let planned = case.evidence.estimate.as_ref()?.body.time.as_ref()?.flops_per_step?;
+        Some(planned * case.gpus_of(probe) as f64 / mean)
+    })
+}
+
 pub(super) fn physics(case: &Case<'_>) -> Option<(Status, Fact)> {
     let (probe, _, mean) = slowest(case)?;
     let format = probe.body.torch.as_ref().and_then(precision::computed_in)?.0.into_iter().next()?;
@@ -186,10 +198,7 @@ pub(super) fn physics(case: &Case<'_>) -> Option<(Status, Fact)> {
         (format, _) => format,
     };
     let (peak, cite) = case.peak_flops(probe, format)?;
-    let steps = probe.body.steps.as_ref()?;
-    let own_tokens = probe.body.torch.as_ref().and_then(|torch| torch.tokens_per_step);
-    let rate = steps.tokens_per_second.or_else(|| own_tokens.map(|tokens| tokens as f64 / mean))?;
-    let share = rate * flops_per_token(case, probe)? / (peak * case.gpus_of(probe) as f64);
+    let share = flops_per_second(case, probe, mean)? / (peak * case.gpus_of(probe) as f64);
     let possible = share <= MOST_OF_PEAK;
     let id = if possible { "verdict-physics-possible" } else { "verdict-physics-impossible" };
     let text = Message::new(id)

@@ -178,6 +178,7 @@ verdict-notice = a step and a save take { $needed }; a notice of { $notice } lea
 
 # Next steps
 verdict-next-change = { $change }
+verdict-next-change-costs = { $change }: { $effect }
 verdict-next-would-fit = peak about { $peak }, within the { $limit } that may be used
 verdict-next-would-not-fit = peak about { $peak }, still over the { $limit } that may be used
 verdict-next-smaller = halve the batch size and probe again; if 1 is still too large: shorter sequences, then mixed precision, gradient checkpointing, LoRA or QLoRA, a larger card (`onecard estimate` says what each saves)
@@ -207,6 +208,25 @@ verdict-next-data-order = make the data loader resumable (a stateful or seeded s
 verdict-next-resume = repair the resumption: optimizer, schedule, step and data order must come from the checkpoint
 verdict-next-recovery = test it: `onecard probe --recovery paired --scratch DIR -- COMMAND`
 
+# HTML report
+verdict-question = Is this card enough for this job?
+verdict-made-by = Written by onecard { $version }. The judged documents hold every figure; the JSON report cites each.
+verdict-plot-memory = GPU memory over time
+verdict-plot-memory-caption = Whole device; { $peak } at the peak, { $points } points kept of all samples.
+verdict-plot-limit = limit { $limit } ({ $share })
+verdict-plot-steps = Step times
+verdict-plot-steps-caption = Mean { $mean }, median { $median }; four steps in five take { $p10 } to { $p90 }. { $count } steps were seen.
+verdict-plot-loss = Loss over steps
+verdict-plot-loss-caption = From { $first } to { $last }.
+verdict-plot-interrupted = interrupted
+verdict-ledger = Memory: estimated and measured
+verdict-ledger-caption = Terms of the estimate that are alive at its peak, then the totals. Thin lines are intervals.
+verdict-ledger-allocated-estimated = Estimated, live tensors
+verdict-ledger-process-estimated = Estimated, whole process
+verdict-ledger-allocated-measured = Measured, live tensors
+verdict-ledger-process-measured = Measured, the job's processes
+verdict-ledger-device-measured = Measured, whole device
+
 # Bad input
 verdict-nothing-to-judge = nothing to judge: no `{ $path }` here and no document named
 verdict-nothing-to-judge-hint = run `onecard probe -- COMMAND` first, or name documents with --probe, --estimate or --env
@@ -221,6 +241,6 @@ verdict-absurd-share = is not a share
 verdict-same-rank = `{ $path }`: rank { $rank } has a document already
 verdict-same-rank-hint = give each rank's document once
 verdict-report-extension = cannot tell the format of the report `{ $path }`
-verdict-report-extension-hint = name it .md or .json
+verdict-report-extension-hint = name it .html, .md, .json or .xml
 verdict-bad-price = `{ $price }` is not a price
 verdict-bad-price-hint = give a decimal number such as `2.99`
