@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::vision::{Net, Op};
 use super::{
     Attention, Embeddings, Ffn, Head, HeadTask, Linear, Mlp, ModelShape, Norm, QkNorm, Role, Tensor,
 };
@@ -114,6 +115,9 @@ impl ModelShape {
             linear_params(linear, "", &mut list);
         }
         head_params(&self.head, &mut list);
+        if let Some(net) = &self.net {
+            net_params(net, &mut list);
+        }
         list
     }
 
@@ -229,6 +233,9 @@ impl ModelShape {
     /// This model with so many labels in its classifier.
     #[must_use]
     pub fn with_labels(mut self, labels: u64) -> ModelShape {
+        if let Some(net) = self.net.as_ref().and_then(|net| super::vision::net(&net.name, Some(labels))) {
+            self.net = Some(net);
+        }
         let active = self.head.task == HeadTask::Classification;
         let heads = self.heads.iter_mut().chain(active.then_some(&mut self.head));
         for head in heads.filter(|head| head.task == HeadTask::Classification) {
@@ -361,6 +368,33 @@ fn ffn_params(ffn: &Ffn, prefix: &str, list: &mut Vec<Param>) {
             }
             if let Some(gate) = &moe.shared_gate {
                 linear_params(gate, prefix, list);
+            }
+        }
+    }
+}
+
+fn net_params(net: &Net, list: &mut Vec<Param>) {
+    let last_linear = net.nodes.iter().rposition(|node| matches!(node.op, Op::Linear { .. }));
+    for (index, node) in net.nodes.iter().enumerate() {
+        let role = match node.op {
+            Op::Conv { .. } | Op::Deconv { .. } => Role::Convolution,
+            Op::BatchNorm { .. } | Op::LayerNorm { .. } => Role::Norm,
+            Op::Linear { .. } if Some(index) == last_linear => Role::Head,
+            Op::Linear { .. } => Role::Mlp,
+            Op::Attention { .. } | Op::WindowAttention { .. } => Role::Attention,
+            Op::Tokens { .. } => Role::Embedding,
+            _ => Role::Other,
+        };
+        for (at, param) in node.op.params().into_iter().enumerate() {
+            let kind = match (param.linear, param.is_bias) {
+                (Some(_), _) => ParamKind::LinearWeight,
+                (None, true) => ParamKind::LinearBias,
+                (None, false) if role == Role::Norm => ParamKind::Norm,
+                (None, false) => ParamKind::Other,
+            };
+            push(list, format!("{index}.{at}"), &[param.elements], 1, role, kind);
+            if let Some(last) = list.last_mut() {
+                last.frozen = param.frozen;
             }
         }
     }

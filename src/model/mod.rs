@@ -12,6 +12,7 @@ pub mod presets;
 mod shape;
 mod source;
 pub mod stored;
+pub mod vision;
 
 pub use config::Config;
 pub use count::{LoraTargets, Param, ParamCounts};

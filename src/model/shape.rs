@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::DType;
+use super::vision::Net;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -46,6 +47,9 @@ pub struct ModelShape {
     pub heads: Vec<Head>,
     /// Parameters that no other field holds (convolutions in front of an encoder, ...).
     pub extras: Vec<Tensor>,
+    /// An image network: its program stands in for stacks and head.
+    #[serde(default)]
+    pub net: Option<Net>,
     pub exactness: Exactness,
 }
 

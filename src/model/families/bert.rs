@@ -140,6 +140,7 @@ impl Encoder {
             head: active,
             heads: self.heads,
             extras: Vec::new(),
+            net: None,
             exactness: Exactness::Exact,
         }
     }

@@ -191,6 +191,7 @@ impl Recipe {
             head: lm.clone(),
             heads: vec![lm, classify, head(HeadTask::Base)],
             extras: Vec::new(),
+            net: None,
             exactness: Exactness::Exact,
         }
     }

@@ -4,6 +4,7 @@ mod bert;
 mod decoder;
 mod gemma;
 mod gpt;
+mod image;
 mod llama;
 mod mla;
 mod moe;
@@ -84,6 +85,10 @@ const READERS: &[(&[&str], Reader)] = &[
     (&["t5", "mt5", "umt5"], seq2seq::t5),
     (&["bart", "mbart", "pegasus", "marian", "m2m_100", "blenderbot", "blenderbot-small"], seq2seq::bart),
     (&["whisper"], seq2seq::whisper),
+    (&["vit", "deit"], image::vit),
+    (&["swin"], image::swin),
+    (&["convnext"], image::convnext),
+    (&["resnet"], image::resnet),
 ];
 
 fn reader(model_type: &str) -> Option<Reader> {
@@ -99,6 +104,10 @@ pub fn known() -> impl Iterator<Item = &'static str> {
 pub(super) fn read(config: &Config) -> Result<(ModelShape, Vec<Message>), Problem> {
     if let Some(reader) = reader(config.model_type()) {
         return Ok((reader(config)?, Vec::new()));
+    }
+    let named = if config.model_type().is_empty() { image::named(config)? } else { None };
+    if let Some(shape) = named {
+        return Ok((shape, Vec::new()));
     }
     unknown::read(config)
 }

@@ -96,6 +96,7 @@ fn model(c: &Config, hidden: u64, embed: Embeddings, stacks: Vec<Stack>, lm: Hea
         heads: vec![lm.clone(), classifier(c, hidden), head(HeadTask::Base)],
         head: lm,
         extras: Vec::new(),
+        net: None,
         exactness: Exactness::Exact,
     }
 }

@@ -52,3 +52,6 @@ hub-no-file = `{ $id }` has no { $file }
 hub-status = the hub at { $endpoint } answered with status { $status }
 hub-shard-missing = `{ $file }` is in the index but not in the repository
 hub-no-headers = the weight files' headers could not be read ({ $cause }): parameters are counted from the configuration alone
+
+vision-unknown = no image network `{ $name }` is known here
+vision-unknown-hint = known are { $names }
