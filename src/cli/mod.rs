@@ -28,6 +28,7 @@ pub struct Cli {
 
 /// Flags of every command.
 #[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Common options")]
 pub struct Common {
     /// What stdout carries
     #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
