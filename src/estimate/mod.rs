@@ -17,6 +17,7 @@ pub mod report;
 pub mod rules;
 pub mod sharding;
 pub mod solve;
+mod sim;
 mod stacks;
 pub mod time;
 

@@ -1,0 +1,135 @@
+//! `estimate`: a plan run in the simulator on one GPU, and what that says about allocated, reserved and process memory.
+//!
+//! `allocated` and `reserved` are the simulated peaks. Their intervals come from what the simulation cannot know, term
+//! by term (`uncertainty`). The process holds more than the allocator: the CUDA context and the kernels that libraries
+//! load (`context`).
+
+use super::context::{Libraries, outside};
+use super::outcome::{Estimate, LedgerRow, Moment, MomentBytes, Peak};
+use super::plan::Plan;
+use super::run::{Trace, build, generate, train};
+use super::sim::{Allocator, Category, High, Offers, Sim};
+use super::uncertainty;
+use crate::gpu::ComputeCapability;
+use crate::model::{HeadTask, ModelShape};
+use crate::units::{ByteRange, Bytes, MIB, Span};
+use crate::words::Message;
+
+/// What of a GPU its memory figures depend on; `None` where it is not known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DeviceProfile {
+    pub compute_capability: Option<ComputeCapability>,
+    pub sm_count: Option<u32>,
+}
+
+impl DeviceProfile {
+    /// Kernels that PyTorch 2.11 has for it. Without a GPU to look at, a recent one is assumed.
+    fn offers(self) -> Offers {
+        match self.compute_capability.map(|c| (c.major, c.minor)) {
+            // `sdp_utils.cpp`: cuDNN attention is preferred on 9.0 and 10.x, flash needs 8.0.
+            Some((9, 0) | (10, _)) => Offers { cudnn: true, flash: true },
+            Some((major, _)) => Offers { cudnn: false, flash: major >= 8 },
+            None => Offers { cudnn: false, flash: true },
+        }
+    }
+
+    /// cuBLAS's default workspace a handle (`CublasHandlePool.cpp`): 32 MiB from Hopper on, else 2 x 4096 + 8 x 16 KiB.
+    fn workspace(self) -> u64 {
+        match self.compute_capability {
+            Some(c) if c.major >= 9 => 32 * MIB,
+            _ => 8 * MIB + 128 * 1024,
+        }
+    }
+}
+
+/// Memory of `plan` on one GPU.
+pub fn estimate(shape: &ModelShape, plan: &Plan, device: &DeviceProfile) -> Estimate {
+    let headed = match plan.task {
+        super::plan::Task::Classification if shape.head.task != HeadTask::Classification => {
+            shape.with_head(HeadTask::Classification)
+        }
+        _ => None,
+    };
+    let shape = headed.as_ref().unwrap_or(shape);
+    let trace = simulate(shape, plan, *device, None);
+    present(shape, plan, *device, &trace)
+}
+
+/// Whether the plan's step runs when the allocator may not reserve more than `limit`: it hands cached segments back and
+/// tries again before it gives up.
+pub fn runs_within(shape: &ModelShape, plan: &Plan, device: &DeviceProfile, limit: Bytes) -> bool {
+    !simulate(shape, plan, *device, Some(limit.get())).ran_out
+}
+
+fn simulate(shape: &ModelShape, plan: &Plan, device: DeviceProfile, limit: Option<u64>) -> Trace {
+    let sim = Sim::new(Allocator::new(limit));
+    let built = build(&sim, shape, plan, device.offers());
+    if plan.trains() {
+        train(&sim, &built, shape, plan, device.workspace())
+    } else {
+        generate(&sim, &built, shape, plan, device.workspace())
+    }
+}
+
+fn present(shape: &ModelShape, plan: &Plan, device: DeviceProfile, trace: &Trace) -> Estimate {
+    let (peak_moment, peak) = trace.peak();
+    let mut ledger = rows(shape, trace, peak_moment);
+    let allocated: ByteRange = sum(&ledger, peak_moment);
+    let cached = uncertainty::cached(Bytes(trace.reserved.saturating_sub(peak.allocated)), allocated);
+    ledger.push(row("allocator_cache", cached, peak_moment));
+    let reserved = allocated + cached;
+    let outside = outside(device.compute_capability, device.sm_count, Libraries::of(plan));
+    ledger.push(row("cuda_context", outside, peak_moment));
+    let moments = trace
+        .highs
+        .iter()
+        .map(|(moment, high)| MomentBytes { moment: *moment, bytes: Bytes(high.allocated) })
+        .collect();
+    Estimate {
+        ledger,
+        moments,
+        peak: Peak { allocated, reserved, process: reserved + outside },
+        notes: Vec::new(),
+        gaps: Vec::new(),
+    }
+}
+
+/// A row for each category and each amount of it, with the moments that have that amount at their height. The rows of
+/// one moment add up to it.
+fn rows(shape: &ModelShape, trace: &Trace, peak_moment: Moment) -> Vec<LedgerRow> {
+    let mut rows: Vec<LedgerRow> = Vec::new();
+    for category in Category::ALL {
+        let mut ordered: Vec<&(Moment, High)> = trace.highs.iter().collect();
+        ordered.sort_by_key(|(moment, _)| (*moment != peak_moment, *moment));
+        let mut amounts: Vec<(u64, Vec<Moment>)> = Vec::new();
+        for (moment, high) in ordered {
+            let amount = high.totals.of(category);
+            match amounts.iter_mut().find(|(known, _)| *known == amount) {
+                _ if amount == 0 => {}
+                Some((_, moments)) => moments.push(*moment),
+                None => amounts.push((amount, vec![*moment])),
+            }
+        }
+        for (amount, mut moments) in amounts {
+            moments.sort();
+            rows.push(LedgerRow {
+                term: category.term().to_owned(),
+                bytes: uncertainty::of(category, Bytes(amount), shape),
+                moments,
+                basis: Message::keyed("basis-sim-", category.term()),
+            });
+        }
+    }
+    rows
+}
+
+fn row(term: &str, bytes: ByteRange, moment: Moment) -> LedgerRow {
+    LedgerRow { term: term.to_owned(), bytes, moments: vec![moment], basis: Message::keyed("basis-sim-", term) }
+}
+
+fn sum(rows: &[LedgerRow], moment: Moment) -> ByteRange {
+    rows.iter()
+        .filter(|row| row.moments.contains(&moment))
+        .map(|row| row.bytes)
+        .fold(Span::exact(Bytes::ZERO), |total, bytes| total + bytes)
+}

@@ -1,0 +1,168 @@
+//! `scaled_dot_product_attention` on CUDA: which kernel runs, what it keeps, what its backward allocates.
+//!
+//! Sources: pytorch `aten/src/ATen/native/transformers/cuda/sdp_utils.cpp` (selection),
+//! `aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp` (`mha_fwd`, `mha_bwd`),
+//! `aten/src/ATen/native/transformers/cuda/attention_backward.cu` (memory-efficient backward).
+
+use super::tape::{Sim, Tensor};
+use crate::model::DType;
+
+/// Shape of one attention call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Heads {
+    pub(crate) batch: u64,
+    pub(crate) query_length: u64,
+    pub(crate) key_length: u64,
+    pub(crate) heads: u64,
+    /// Fewer than `heads` where the kernel itself repeats keys and values.
+    pub(crate) kv_heads: u64,
+    /// Width of a query and a key.
+    pub(crate) width: u64,
+    /// Width of a value.
+    pub(crate) value_width: u64,
+}
+
+/// The implementation behind one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kernel {
+    Flash,
+    MemoryEfficient,
+    Math,
+}
+
+impl Kernel {
+    /// What `select_sdp_backend` takes for such inputs on a GPU from Ampere on (`flash` false: older).
+    pub(crate) fn select(dtype: DType, masked: bool, heads: Heads, flash: bool) -> Kernel {
+        let half = matches!(dtype, DType::Bf16 | DType::Fp16);
+        let even = heads.width == heads.value_width;
+        if flash && half && !masked && even && heads.width <= 256 {
+            Kernel::Flash
+        } else if heads.heads == heads.kv_heads {
+            Kernel::MemoryEfficient
+        } else {
+            Kernel::Math
+        }
+    }
+}
+
+impl Sim {
+    /// One call. `mask` is kept where there is one.
+    pub(crate) fn attention(
+        &self,
+        kernel: Kernel,
+        heads: Heads,
+        [query, key, value]: [&Tensor; 3],
+        mask: Option<&Tensor>,
+    ) -> Tensor {
+        let [query, key, value] = [query, key, value].map(|t| self.lower(t));
+        match kernel {
+            Kernel::Flash => self.flash(heads, [&query, &key, &value]),
+            Kernel::MemoryEfficient => self.efficient(heads, [&query, &key, &value], mask),
+            Kernel::Math => self.math(heads, [&query, &key, &value], mask),
+        }
+    }
+
+    fn flash(&self, h: Heads, [query, key, value]: [&Tensor; 3]) -> Tensor {
+        let padded = h.width.div_ceil(8) * 8;
+        let dtype = query.dtype();
+        let pads: Vec<Tensor> = if padded == h.width {
+            Vec::new()
+        } else {
+            [query, key, value].iter().map(|t| self.empty(t.elements() / h.width * padded, dtype)).collect()
+        };
+        let rows = h.batch * h.heads * h.query_length;
+        let out = self.empty(rows * padded, dtype);
+        let lse = self.empty(rows, DType::Fp32);
+        let philox = (self.empty(2, DType::Int64), self.empty(1, DType::Int64));
+        let shown = if padded == h.width { out.clone() } else { self.with_grad(false, || self.view(&out, rows * h.width)) };
+        if !self.taped(&[query, key, value]) {
+            return shown;
+        }
+        let kept: Vec<_> = if pads.is_empty() {
+            [query, key, value, &out, &lse, &philox.0].iter().map(|t| self.save(t)).collect()
+        } else {
+            pads.iter().chain([&out, &lse, &philox.0]).map(|t| self.save(t)).collect()
+        };
+        drop(pads);
+        let sizes = [query, key, value].map(Tensor::elements);
+        self.node(&shown, &[query, key, value], move |sim, grad| {
+            let held: Vec<_> = kept.iter().map(|k| k.get(sim)).collect();
+            let whole = h.query_length.div_ceil(128) * 128;
+            let rounded = padded.div_ceil(32) * 32;
+            let grad_padded = (padded != h.width).then(|| sim.empty(rows * padded, dtype));
+            let kv = h.batch * h.kv_heads * h.key_length * padded;
+            let dq = sim.empty(rows * padded, dtype);
+            let (dk, dv) = (sim.empty(kv, dtype), sim.empty(kv, dtype));
+            let softmax = sim.empty(h.batch * h.heads * whole, DType::Fp32);
+            let accumulated = sim.empty(h.batch * h.heads * whole * rounded, DType::Fp32);
+            let expanded = (h.kv_heads != h.heads).then(|| {
+                let n = h.batch * h.heads * h.key_length * padded;
+                (sim.empty(n, dtype), sim.empty(n, dtype))
+            });
+            drop((softmax, accumulated, expanded, grad_padded, grad, held));
+            [dq, dk, dv]
+                .into_iter()
+                .zip(sizes)
+                .map(|(g, n)| Some(if g.elements() == n { g } else { sim.view(&g, n) }))
+                .collect()
+        })
+    }
+
+    fn efficient(&self, h: Heads, [query, key, value]: [&Tensor; 3], mask: Option<&Tensor>) -> Tensor {
+        let rows = h.batch * h.heads * h.query_length;
+        let dtype = query.dtype();
+        let out = self.empty(rows * h.value_width, dtype);
+        let lse = self.empty(h.batch * h.heads * h.query_length.div_ceil(32) * 32, DType::Fp32);
+        if !self.taped(&[query, key, value]) {
+            return out;
+        }
+        let kept: Vec<_> =
+            [Some(query), Some(key), Some(value), Some(&out), Some(&lse), mask].into_iter().flatten().map(|t| self.save(t)).collect();
+        let sizes = [query, key, value].map(Tensor::elements);
+        self.node(&out, &[query, key, value], move |sim, grad| {
+            let held: Vec<_> = kept.iter().map(|k| k.get(sim)).collect();
+            let grads = sizes.map(|n| sim.empty(n, dtype));
+            let delta = sim.empty(rows, DType::Fp32);
+            // fp32 accumulators of the query's gradient where the output is narrower.
+            let workspace = (dtype != DType::Fp32).then(|| {
+                sim.empty(h.batch * h.heads * h.query_length.div_ceil(64) * 64 * h.width.div_ceil(32) * 32, DType::Fp32)
+            });
+            drop((delta, workspace, grad, held));
+            grads.into_iter().map(Some).collect()
+        })
+    }
+
+    /// `_scaled_dot_product_attention_math`: scores in full, keys and values repeated for grouped heads.
+    fn math(&self, h: Heads, [query, key, value]: [&Tensor; 3], mask: Option<&Tensor>) -> Tensor {
+        let repeat = |t: &Tensor, width: u64| {
+            if h.heads == h.kv_heads {
+                t.clone()
+            } else {
+                self.repeat(t, h.batch * h.heads * h.key_length * width)
+            }
+        };
+        let (key, value) = (repeat(key, h.width), repeat(value, h.value_width));
+        let query = self.scale(query);
+        let key = self.scale(key);
+        let scores_size = h.batch * h.heads * h.query_length * h.key_length;
+        let mut scores = self.matmul(query, key, scores_size);
+        if let Some(mask) = mask {
+            scores = self.add(scores, mask);
+        }
+        let weights = self.softmax(scores, None);
+        self.matmul(weights, value, h.batch * h.heads * h.query_length * h.value_width)
+    }
+
+    /// `expand` and `reshape` of grouped keys or values to so many elements: a copy; backward sums.
+    pub(crate) fn repeat(&self, x: &Tensor, elements: u64) -> Tensor {
+        if x.elements() == elements {
+            return x.clone();
+        }
+        let out = self.empty(elements, x.dtype());
+        if !self.taped(&[x]) {
+            return out;
+        }
+        let size = x.elements();
+        self.node(&out, &[x], move |sim, grad| vec![Some(sim.fitted(grad.clone(), size, grad.dtype()))])
+    }
+}

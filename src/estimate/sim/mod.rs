@@ -1,0 +1,13 @@
+//! A training step simulated: tensors that live and die as in PyTorch, over a model of its caching allocator.
+
+mod allocator;
+mod attention;
+mod category;
+mod checkpoint;
+mod elementwise;
+mod linear;
+mod tape;
+
+pub(crate) use allocator::Allocator;
+pub(crate) use category::{Category, Totals};
+pub(crate) use tape::{Sim, Tensor};
