@@ -7,6 +7,7 @@ pub mod body;
 pub mod calibrate;
 pub mod card;
 mod checks;
+mod context;
 pub mod defaults;
 pub mod fit;
 pub mod flops;
@@ -22,5 +23,15 @@ mod stacks;
 pub mod time;
 
 pub use body::EstimateBody;
+pub mod engine;
+mod families;
+pub mod outcome;
+pub mod plan;
+mod run;
+mod sim;
+mod stacks;
+mod uncertainty;
+
+pub use engine::{DeviceProfile, estimate};
 pub use outcome::{Estimate, LedgerRow, Moment, MomentBytes, Peak};
 pub use plan::Plan;

@@ -56,6 +56,9 @@ pub(crate) struct Allocator {
     /// Cap on reserved memory, as `set_per_process_memory_fraction` sets it.
     limit: Option<u64>,
     out_of_memory: bool,
+    /// Every request and release, for comparison with a recorded history.
+    #[cfg(test)]
+    pub(crate) history: Vec<(bool, u32, u64)>,
 }
 
 impl Allocator {
@@ -127,10 +130,14 @@ impl Allocator {
         self.allocated += held;
         self.totals.add(category, held);
         self.note();
+        #[cfg(test)]
+        self.history.push((true, id, bytes));
         BlockId(id)
     }
 
     pub(crate) fn free(&mut self, BlockId(id): BlockId) {
+        #[cfg(test)]
+        self.history.push((false, id, 0));
         let block = &mut self.blocks[id as usize];
         block.allocated = false;
         let (held, category) = (block.size, block.category);

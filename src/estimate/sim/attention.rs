@@ -25,19 +25,32 @@ pub(crate) struct Heads {
 /// The implementation behind one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kernel {
+    Cudnn,
     Flash,
     MemoryEfficient,
     Math,
 }
 
+/// What a GPU and its libraries offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Offers {
+    /// cuDNN attention comes first (compute capability 9.0 and 10.x).
+    pub(crate) cudnn: bool,
+    /// Flash kernels exist (8.0 and later).
+    pub(crate) flash: bool,
+}
+
 impl Kernel {
-    /// What `select_sdp_backend` takes for such inputs on a GPU from Ampere on (`flash` false: older).
-    pub(crate) fn select(dtype: DType, masked: bool, heads: Heads, flash: bool) -> Kernel {
+    /// What `select_sdp_backend` takes.
+    pub(crate) fn select(dtype: DType, masked: bool, heads: Heads, offers: Offers) -> Kernel {
         let half = matches!(dtype, DType::Bf16 | DType::Fp16);
         let even = heads.width == heads.value_width;
-        if flash && half && !masked && even && heads.width <= 256 {
+        let grouped = heads.heads != heads.kv_heads;
+        if offers.cudnn && half && heads.width.is_multiple_of(8) && heads.width <= 128 && even {
+            Kernel::Cudnn
+        } else if offers.flash && half && !masked && even && heads.width <= 256 {
             Kernel::Flash
-        } else if heads.heads == heads.kv_heads {
+        } else if !grouped {
             Kernel::MemoryEfficient
         } else {
             Kernel::Math
@@ -56,10 +69,38 @@ impl Sim {
     ) -> Tensor {
         let [query, key, value] = [query, key, value].map(|t| self.lower(t));
         match kernel {
+            Kernel::Cudnn => self.cudnn(heads, [&query, &key, &value], mask),
             Kernel::Flash => self.flash(heads, [&query, &key, &value]),
             Kernel::MemoryEfficient => self.efficient(heads, [&query, &key, &value], mask),
             Kernel::Math => self.math(heads, [&query, &key, &value], mask),
         }
+    }
+
+    /// `_scaled_dot_product_cudnn_attention` (`aten/src/ATen/native/cudnn/MHA.cpp`): workspaces of the plans as measured.
+    fn cudnn(&self, h: Heads, [query, key, value]: [&Tensor; 3], mask: Option<&Tensor>) -> Tensor {
+        let rows = h.batch * h.heads * h.query_length;
+        let dtype = query.dtype();
+        let philox = (self.empty(1, DType::Int64), self.empty(1, DType::Int64));
+        let bias = mask.map(|m| self.to(m, dtype));
+        let out = self.empty(rows * h.value_width, dtype);
+        let lse = self.empty(rows, DType::Fp32);
+        if !self.taped(&[query, key, value]) {
+            return out;
+        }
+        let kept: Vec<_> = [Some(query), Some(key), Some(value), Some(&out), Some(&lse), bias.as_ref(), Some(&philox.0), Some(&philox.1)]
+            .into_iter()
+            .flatten()
+            .map(|t| self.save(t))
+            .collect();
+        let sizes = [query, key, value].map(Tensor::elements);
+        self.node(&out, &[query, key, value], move |sim, grad| {
+            let held: Vec<_> = kept.iter().map(|k| k.get(sim)).collect();
+            let grads = sizes.map(|n| sim.empty(n, dtype));
+            let expanded = if h.heads == h.kv_heads { 0 } else { 2 * h.batch * h.heads * h.key_length * h.width };
+            let workspace = 4 * rows * (h.width + 1) + dtype.bytes_of(expanded).get() + 256;
+            drop((sim.empty(workspace, DType::Int8), grad, held));
+            grads.into_iter().map(Some).collect()
+        })
     }
 
     fn flash(&self, h: Heads, [query, key, value]: [&Tensor; 3]) -> Tensor {
@@ -151,6 +192,28 @@ impl Sim {
         }
         let weights = self.softmax(scores, None);
         self.matmul(weights, value, h.batch * h.heads * h.query_length * h.value_width)
+    }
+
+    /// Rows cut into heads (`view`, `transpose`). `copies`: the gradient comes back head by head, and is copied to be
+    /// viewed as rows.
+    pub(crate) fn heads(&self, x: Tensor, copies: bool) -> Tensor {
+        if !self.taped(&[&x]) {
+            return x;
+        }
+        let view = x.detached();
+        self.node(&view, &[&x], move |sim, grad| {
+            if !copies {
+                return vec![Some(grad.viewed())];
+            }
+            let rows = sim.empty(grad.elements(), grad.dtype());
+            drop(grad);
+            vec![Some(rows)]
+        })
+    }
+
+    /// Heads laid out one after the other for a batched product: a copy.
+    pub(crate) fn rows(&self, x: &Tensor) -> Tensor {
+        self.copy(x)
     }
 
     /// `expand` and `reshape` of grouped keys or values to so many elements: a copy; backward sums.

@@ -178,13 +178,14 @@ impl Sim {
         let fits = [a, b].map(|t| (t.elements(), t.dtype()));
         self.node(&out, &[a, b], move |sim, grad| {
             let held: Vec<_> = [&for_a, &for_b].into_iter().map(|k| k.as_ref().map(|k| k.get(sim))).collect();
-            let raw: Vec<_> = held
-                .iter()
-                .map(|other| {
-                    other.as_ref().map(|o| sim.empty(grad.elements(), promoted(grad.dtype(), o.dtype())))
-                })
-                .collect();
-            raw.into_iter().zip(fits).map(|(g, (n, dtype))| g.map(|g| sim.fitted(g, n, dtype))).collect()
+            let product = |other: &Option<Tensor>| {
+                other.as_ref().map(|o| sim.empty(grad.elements(), promoted(grad.dtype(), o.dtype())))
+            };
+            // The generated formulas run in alphabetical order: `other` before `self`.
+            let raw_b = product(&held[1]);
+            let raw_a = product(&held[0]);
+            let fit = |g: Option<Tensor>, (n, dtype)| g.map(|g: Tensor| sim.fitted(g, n, dtype));
+            vec![fit(raw_a, fits[0]), fit(raw_b, fits[1])]
         })
     }
 

@@ -32,14 +32,21 @@ impl Sim {
         let for_x = x.wants_grad().then(|| self.save(&weight));
         let for_weight = weight.wants_grad().then(|| self.save(&x));
         let for_bias = bias.as_ref().is_some_and(Tensor::wants_grad);
-        let dtype = x.dtype();
+        let (dtype, biased) = (x.dtype(), bias.is_some());
         self.node(&out, &inputs, move |sim, grad| {
             let held = (for_x.as_ref().map(|k| k.get(sim)), for_weight.as_ref().map(|k| k.get(sim)));
-            let x = for_x.is_some().then(|| sim.empty(rows * d_in, dtype));
-            let weight = for_weight.is_some().then(|| sim.empty(d_in * d_out, dtype));
+            // `mm` and `addmm` run their formulas in alphabetical order: mat1, mat2, self / mat2, self.
+            let (x, weight) = if biased {
+                let x = for_x.is_some().then(|| sim.empty(rows * d_in, dtype));
+                (x, for_weight.is_some().then(|| sim.empty(d_in * d_out, dtype)))
+            } else {
+                let weight = for_weight.is_some().then(|| sim.empty(d_in * d_out, dtype));
+                (for_x.is_some().then(|| sim.empty(rows * d_in, dtype)), weight)
+            };
             let bias = for_bias.then(|| sim.empty(d_out, dtype));
             drop((grad, held));
-            vec![x, weight, bias]
+            // Rows were viewed as a matrix, and are viewed back.
+            vec![x.map(|x| x.viewed()), weight, bias]
         })
     }
 
@@ -55,10 +62,10 @@ impl Sim {
         let (a_size, b_size, dtype) = (a.elements(), b.elements(), a.dtype());
         self.node(&out, &[&a, &b], move |sim, grad| {
             let held = (for_a.as_ref().map(|k| k.get(sim)), for_b.as_ref().map(|k| k.get(sim)));
-            let a = for_a.is_some().then(|| sim.empty(a_size, dtype));
             let b = for_b.is_some().then(|| sim.empty(b_size, dtype));
+            let a = for_a.is_some().then(|| sim.empty(a_size, dtype));
             drop((grad, held));
-            vec![a, b]
+            vec![a.map(|t| t.viewed()), b.map(|t| t.viewed())]
         })
     }
 

@@ -8,6 +8,7 @@ mod elementwise;
 mod linear;
 mod tape;
 
-pub(crate) use allocator::Allocator;
+pub(crate) use allocator::{Allocator, High};
+pub(crate) use attention::{Heads, Kernel, Offers};
 pub(crate) use category::{Category, Totals};
 pub(crate) use tape::{Sim, Tensor};

@@ -11,9 +11,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::allocator::{Allocator, BlockId};
+use super::allocator::{Allocator, BlockId, High};
 use super::category::Category;
 use super::checkpoint::Saves;
+use crate::estimate::outcome::Moment;
 use crate::model::DType;
 
 /// The machine: allocator, mode flags, the autocast cache.
@@ -54,6 +55,8 @@ struct Value {
     elements: u64,
     dtype: DType,
     edge: Edge,
+    /// A view keeps its base alive, so that a gradient which is one is never added to in place.
+    view: bool,
 }
 
 /// Where a tensor's gradient goes.
@@ -139,12 +142,28 @@ impl Tensor {
         self.like(self.0.elements, Edge::Nowhere)
     }
 
+    /// The same storage, viewed.
+    pub(crate) fn viewed(&self) -> Tensor {
+        let mut value = self.like(self.0.elements, Edge::Nowhere);
+        if let Some(value) = Rc::get_mut(&mut value.0) {
+            value.view = true;
+        }
+        value
+    }
+
     fn like(&self, elements: u64, edge: Edge) -> Tensor {
-        Tensor(Rc::new(Value { storage: Rc::clone(&self.0.storage), elements, dtype: self.0.dtype, edge }))
+        Tensor(Rc::new(Value {
+            storage: Rc::clone(&self.0.storage),
+            elements,
+            dtype: self.0.dtype,
+            edge,
+            view: self.0.view,
+        }))
     }
 
     fn held_alone(&self) -> bool {
-        Rc::strong_count(&self.0) == 1 && Rc::strong_count(&self.0.storage) == 1
+        !self.0.view
+            && Rc::strong_count(&self.0) == 1 && Rc::strong_count(&self.0.storage) == 1
     }
 }
 
@@ -166,6 +185,12 @@ impl Sim {
         self.0.allocator.borrow_mut()
     }
 
+    /// Highs by moment, the reserved peak, and whether a cap was too low.
+    pub(crate) fn summary(&self) -> (Vec<(Moment, High)>, u64, bool) {
+        let allocator = self.0.allocator.borrow();
+        (allocator.highs().to_vec(), allocator.peak_reserved(), allocator.ran_out())
+    }
+
     pub(crate) fn next_id(&self) -> u64 {
         self.0.sequence.replace(self.0.sequence.get() + 1)
     }
@@ -180,7 +205,7 @@ impl Sim {
         let block = (bytes > 0 && !self.0.stopped.get())
             .then(|| self.0.allocator.borrow_mut().allocate(bytes, self.0.category.get()));
         let storage = Rc::new(Storage { block, allocator: Rc::clone(&self.0.allocator) });
-        Tensor(Rc::new(Value { storage, elements, dtype, edge }))
+        Tensor(Rc::new(Value { storage, elements, dtype, edge, view: false }))
     }
 
     /// A leaf: trained ones collect a gradient.
@@ -245,7 +270,7 @@ impl Sim {
         }
         self.node(&view, &[x], move |sim, grad| {
             if elements == whole {
-                return vec![Some(grad.like(whole, Edge::Nowhere))];
+                return vec![Some(grad.viewed())];
             }
             vec![Some(sim.empty(whole, grad.dtype()))]
         })

@@ -1,0 +1,78 @@
+//! Rotary positions on query and key: `apply_rotary_pos_emb` in its variants (transformers 5.17 modelling files).
+
+use super::pass::Pass;
+use crate::estimate::sim::{Sim, Tensor};
+use crate::model::DType;
+
+/// How a family writes the rotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rope {
+    /// Elements of a head that turn.
+    pub(crate) dims: u64,
+    pub(crate) style: RopeStyle,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RopeStyle {
+    /// Llama: the second half of a head is turned against the first.
+    Halves,
+    /// Cohere: even against odd elements, in fp32.
+    PairsFp32,
+    /// GLM, GPT-J: even against odd elements.
+    Pairs,
+}
+
+#[expect(clippy::too_many_arguments, reason = "query and key with what turns them")]
+pub(crate) fn rotate(
+    sim: &Sim,
+    rope: Rope,
+    pass: &Pass,
+    [query, key]: [&Tensor; 2],
+    [heads, kv_heads]: [u64; 2],
+    width: u64,
+    cos: &Tensor,
+    sin: &Tensor,
+) -> (Tensor, Tensor) {
+    let tokens = pass.tokens();
+    if rope.dims < width {
+        let cut = |x: &Tensor, heads: u64| {
+            let turning = tokens * heads * rope.dims;
+            (sim.view(x, turning), sim.view(x, x.elements() - turning))
+        };
+        let (query_turning, query_rest) = cut(query, heads);
+        let (key_turning, key_rest) = cut(key, kv_heads);
+        let (query, key) = (turned(sim, rope, &query_turning, cos, sin), turned(sim, rope, &key_turning, cos, sin));
+        return (sim.cat(&[&query, &query_rest]), sim.cat(&[&key, &key_rest]));
+    }
+    match rope.style {
+        RopeStyle::PairsFp32 => {
+            let dtype = query.dtype();
+            let (query, key) = (sim.to(query, DType::Fp32), sim.to(key, DType::Fp32));
+            let (query, key) = (turned(sim, rope, &query, cos, sin), turned(sim, rope, &key, cos, sin));
+            (sim.to(query, dtype), sim.to(key, dtype))
+        }
+        RopeStyle::Halves | RopeStyle::Pairs => {
+            let query = turned(sim, rope, query, cos, sin);
+            (query, turned(sim, rope, key, cos, sin))
+        }
+    }
+}
+
+/// `x * cos + rotate_half(x) * sin`.
+fn turned(sim: &Sim, rope: Rope, x: &Tensor, cos: &Tensor, sin: &Tensor) -> Tensor {
+    let half = x.elements() / 2;
+    let straight = sim.mul(x, cos);
+    let crossed = {
+        let swapped = {
+            let first = sim.view(x, half);
+            let second = sim.view(x, half);
+            let second = sim.scale(second);
+            match rope.style {
+                RopeStyle::Halves => sim.cat(&[&second, &first]),
+                RopeStyle::Pairs | RopeStyle::PairsFp32 => sim.cat(&[&second, &first]),
+            }
+        };
+        sim.mul(swapped, sin)
+    };
+    sim.add(straight, crossed)
+}

@@ -1,0 +1,224 @@
+//! The parameters of a model on the tape: linears with what quantization and adapters add to them, norms, tables.
+//!
+//! Sources: bitsandbytes 0.50 `nn/modules.py` (`Linear4bit.forward`), `autograd/_functions.py` (`MatMul4Bit`),
+//! `functional.py` (block sizes 64 and 256); peft 0.21 `tuners/lora/layer.py`, `tuners/lora/bnb.py`.
+
+use crate::estimate::sim::{Category, Sim, Tensor};
+use crate::model::{DType, Linear};
+
+/// How frozen linears are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Storage {
+    Plain,
+    FourBit { double: bool },
+    EightBit,
+}
+
+/// Low-rank adapters beside a linear.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LoraPlan {
+    pub(crate) rank: u64,
+    pub(crate) dropout: f64,
+    pub(crate) dtype: DType,
+}
+
+struct Adapter {
+    rank: u64,
+    dropout: f64,
+    down: Tensor,
+    up: Tensor,
+}
+
+/// One linear layer.
+pub(crate) struct Projection {
+    pub(crate) d_in: u64,
+    pub(crate) d_out: u64,
+    weight: Tensor,
+    bias: Option<Tensor>,
+    storage: Storage,
+    constants: Vec<Tensor>,
+    compute: DType,
+    adapter: Option<Adapter>,
+}
+
+/// What the weights of a model are made as.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Make {
+    /// Of ordinary parameters.
+    pub(crate) dtype: DType,
+    /// Of what is not quantized beside quantized linears.
+    pub(crate) rest_dtype: DType,
+    pub(crate) trained: bool,
+    pub(crate) storage: Storage,
+    /// What quantized linears compute in.
+    pub(crate) compute: DType,
+}
+
+impl Projection {
+    /// A linear as the plan stores it; adapters come later, as PEFT wraps a model that stands.
+    pub(crate) fn new(sim: &Sim, make: Make, linear: &Linear, quantize: bool) -> Projection {
+        let (d_in, d_out) = (linear.d_in, linear.d_out);
+        let count = d_in * d_out;
+        let storage = if quantize && !linear.stacked { make.storage } else { Storage::Plain };
+        let rest = if make.storage == Storage::Plain { make.dtype } else { make.rest_dtype };
+        let (weight, constants) = match storage {
+            Storage::Plain => (sim.parameter(count, rest, make.trained), Vec::new()),
+            Storage::FourBit { double } => {
+                let weight = sim.parameter(count.div_ceil(2), DType::Int8, false);
+                let blocks = count.div_ceil(64);
+                let constants = sim.charged(Category::QuantConstants, || {
+                    if double {
+                        // 8-bit scales, their own scales, their code, an offset, the code of the weights.
+                        vec![
+                            sim.empty(blocks, DType::Int8),
+                            sim.empty(16, DType::Fp32),
+                            sim.empty(1, DType::Fp32),
+                            sim.empty(blocks.div_ceil(256), DType::Fp32),
+                            sim.empty(256, DType::Fp32),
+                        ]
+                    } else {
+                        vec![sim.empty(blocks, DType::Fp32), sim.empty(16, DType::Fp32)]
+                    }
+                });
+                (weight, constants)
+            }
+            Storage::EightBit => {
+                let weight = sim.parameter(count, DType::Int8, false);
+                let scales = sim.charged(Category::QuantConstants, || vec![sim.empty(d_out, DType::Fp32)]);
+                (weight, scales)
+            }
+        };
+        let bias_dtype = if storage == Storage::Plain { rest } else { make.rest_dtype };
+        let bias = linear.bias.then(|| sim.parameter(d_out, bias_dtype, make.trained));
+        Projection { d_in, d_out, weight, bias, storage, constants, compute: make.compute, adapter: None }
+    }
+
+    pub(crate) fn tied(sim: &Sim, table: &Tensor, linear: &Linear, make: Make) -> Projection {
+        let bias = linear.bias.then(|| sim.parameter(linear.d_out, make.dtype, make.trained));
+        Projection {
+            d_in: linear.d_in,
+            d_out: linear.d_out,
+            weight: table.clone(),
+            bias,
+            storage: Storage::Plain,
+            constants: Vec::new(),
+            compute: make.compute,
+            adapter: None,
+        }
+    }
+
+    pub(crate) fn adapt(&mut self, sim: &Sim, plan: LoraPlan) {
+        let (down, up) = sim.charged(Category::Adapters, || {
+            let down = sim.parameter(plan.rank * self.d_in, plan.dtype, true);
+            (down, sim.parameter(plan.rank * self.d_out, plan.dtype, true))
+        });
+        self.adapter = Some(Adapter { rank: plan.rank, dropout: plan.dropout, down, up });
+    }
+
+    /// Every parameter, trained or not.
+    pub(crate) fn collect(&self, into: &mut Vec<Tensor>) {
+        into.push(self.weight.clone());
+        into.extend(self.bias.clone());
+        if let Some(adapter) = &self.adapter {
+            into.extend([adapter.down.clone(), adapter.up.clone()]);
+        }
+    }
+
+    pub(crate) fn run(&self, sim: &Sim, x: &Tensor) -> Tensor {
+        let Some(adapter) = &self.adapter else { return self.base(sim, x) };
+        match self.storage {
+            Storage::Plain => self.adapted(sim, x, adapter),
+            Storage::FourBit { .. } | Storage::EightBit => self.adapted_quantized(sim, x, adapter),
+        }
+    }
+
+    fn base(&self, sim: &Sim, x: &Tensor) -> Tensor {
+        match self.storage {
+            Storage::Plain => sim.linear(x, &self.weight, self.bias.as_ref(), self.d_in, self.d_out),
+            Storage::FourBit { .. } => self.four_bit(sim, x),
+            Storage::EightBit => self.eight_bit(sim, x),
+        }
+    }
+
+    fn low_rank(&self, sim: &Sim, x: Tensor, adapter: &Adapter) -> Tensor {
+        let x = sim.dropout(x, adapter.dropout);
+        let narrow = sim.linear(x, &adapter.down, None, self.d_in, adapter.rank);
+        let wide = sim.linear(narrow, &adapter.up, None, adapter.rank, self.d_out);
+        sim.scale(wide)
+    }
+
+    fn adapted(&self, sim: &Sim, x: &Tensor, adapter: &Adapter) -> Tensor {
+        let result = self.base(sim, x);
+        let dtype = result.dtype();
+        let x = sim.to(x, adapter.down.dtype());
+        let result = {
+            let delta = self.low_rank(sim, x.clone(), adapter);
+            sim.add(result, delta)
+        };
+        sim.to(result, dtype)
+    }
+
+    fn adapted_quantized(&self, sim: &Sim, x: &Tensor, adapter: &Adapter) -> Tensor {
+        let result = sim.copy(self.base(sim, x));
+        let dtype = result.dtype();
+        let convert = sim.autocast().is_none();
+        let x = if convert { sim.to(x, adapter.down.dtype()) } else { x.clone() };
+        let mut delta = self.low_rank(sim, x.clone(), adapter);
+        if convert {
+            delta = sim.to(delta, dtype);
+        }
+        sim.add(result, delta)
+    }
+
+    /// `Linear4bit`: input cast to the compute type, weight unpacked for the product, again in backward.
+    fn four_bit(&self, sim: &Sim, x: &Tensor) -> Tensor {
+        let dtype = x.dtype();
+        let x = sim.to(x, self.compute);
+        let rows = x.elements() / self.d_in.max(1);
+        let (d_in, d_out, compute) = (self.d_in, self.d_out, self.compute);
+        let unpacked = sim.charged(Category::Temporaries, || sim.empty(d_in * d_out, compute));
+        let out = sim.empty(rows * d_out, compute);
+        drop(unpacked);
+        let out = if sim.taped(&[&x]) {
+            sim.node(&out, &[&x], move |sim, grad| {
+                let unpacked = sim.empty(d_in * d_out, compute);
+                let x = sim.empty(rows * d_in, compute);
+                drop((unpacked, grad));
+                vec![Some(x)]
+            })
+        } else {
+            out
+        };
+        drop(x);
+        sim.to(out, dtype)
+    }
+
+    /// `Linear8bitLt`: rows quantized to int8 for the product; the weight comes back to half precision in backward.
+    fn eight_bit(&self, sim: &Sim, x: &Tensor) -> Tensor {
+        let dtype = x.dtype();
+        let half = sim.to(x, DType::Fp16);
+        let rows = x.elements() / self.d_in.max(1);
+        let (d_in, d_out) = (self.d_in, self.d_out);
+        let quantized = sim.charged(Category::Temporaries, || {
+            (sim.empty(rows * d_in, DType::Int8), sim.empty(rows, DType::Fp32))
+        });
+        let product = sim.charged(Category::Temporaries, || sim.empty(rows * d_out, DType::Int32));
+        let out = sim.empty(rows * d_out, DType::Fp16);
+        drop((quantized, product, half));
+        let out = sim.to(out, dtype);
+        if !sim.taped(&[x]) {
+            return out;
+        }
+        sim.node(&out, &[x], move |sim, grad| {
+            let weight = sim.empty(d_in * d_out, grad.dtype());
+            let x = sim.empty(rows * d_in, grad.dtype());
+            drop((weight, grad));
+            vec![Some(x)]
+        })
+    }
+
+    /// Bytes of scales and codes beside a quantized weight.
+    pub(crate) fn constants(&self) -> usize {
+        self.constants.len()
+    }
+}

@@ -1,0 +1,37 @@
+//! A plan run in the simulator: loading, a few training steps or one request, with the memory of each moment.
+
+mod build;
+mod generate;
+mod optimizer;
+mod train;
+
+pub(crate) use build::{Built, build};
+pub(crate) use generate::generate;
+pub(crate) use train::train;
+
+use crate::estimate::sim::High;
+use crate::estimate::outcome::Moment;
+
+/// What a simulated run came to.
+pub(crate) struct Trace {
+    /// Highs by moment.
+    pub(crate) highs: Vec<(Moment, High)>,
+    pub(crate) reserved: u64,
+    /// Optimizer states in managed memory.
+    pub(crate) paged: u64,
+    /// A cap on reserved memory was too low.
+    pub(crate) ran_out: bool,
+}
+
+impl Trace {
+    /// The largest moment.
+    pub(crate) fn peak(&self) -> (Moment, High) {
+        let mut best = (Moment::Loaded, High::default());
+        for (moment, high) in &self.highs {
+            if high.allocated > best.1.allocated {
+                best = (*moment, *high);
+            }
+        }
+        best
+    }
+}
