@@ -195,6 +195,6 @@ mod tests {
         let unsloth = with(Stack::Unsloth, Method::Full);
         assert_eq!((unsloth.param_dtype, unsloth.autocast), (DType::Bf16, Autocast::Bf16));
         let plain = with(Stack::Plain, Method::Qlora);
-        assert!(plain.habits.kbit_upcast && plain.habits.keep_outputs);
+        assert!(plain.habits.kbit_upcast && !plain.habits.keep_outputs);
     }
 }

@@ -124,7 +124,12 @@ fn rows(shape: &ModelShape, trace: &Trace, peak_moment: Moment) -> Vec<LedgerRow
 }
 
 fn row(term: &str, bytes: ByteRange, moment: Moment) -> LedgerRow {
-    LedgerRow { term: term.to_owned(), bytes, moments: vec![moment], basis: Message::keyed("basis-sim-", term) }
+    LedgerRow {
+        term: term.to_owned(),
+        bytes,
+        moments: vec![moment],
+        basis: Message::keyed("basis-sim-", term),
+    }
 }
 
 fn sum(rows: &[LedgerRow], moment: Moment) -> ByteRange {

@@ -114,7 +114,8 @@ pub(super) fn habits(setting: Setting) -> Habits {
     };
     Habits {
         optimizer_impl,
-        keep_outputs: plain,
+        // `loss = model(**batch).loss`: the logits die with the statement. A loop that names the outputs keeps them.
+        keep_outputs: false,
         loss_chunk_tokens: (loss == LossKernel::Chunked).then(|| chunk_tokens(stack, tokens, vocab)),
         fp32_outputs: !plain && autocast != Autocast::None,
         kbit_upcast: method == Method::Qlora

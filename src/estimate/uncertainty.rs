@@ -18,15 +18,27 @@ fn spread(category: Category, exactness: Exactness) -> (f64, f64) {
         | Category::Adapters
         | Category::Inputs
         | Category::Buffers => {
-            if known { (0.002, 0.002) } else { (0.05, 0.05) }
+            if known {
+                (0.002, 0.002)
+            } else {
+                (0.05, 0.05)
+            }
         }
         Category::QuantConstants | Category::AutocastCasts | Category::KvCache => (0.01, 0.01),
         Category::OptimizerTemporaries | Category::Logits => (0.01, 0.02),
         Category::Activations | Category::CheckpointInputs => {
-            if known { (0.03, 0.03) } else { (0.25, 0.35) }
+            if known {
+                (0.03, 0.03)
+            } else {
+                (0.25, 0.35)
+            }
         }
         Category::Temporaries => {
-            if known { (0.10, 0.15) } else { (0.40, 0.60) }
+            if known {
+                (0.10, 0.15)
+            } else {
+                (0.40, 0.60)
+            }
         }
         Category::Workspaces => (0.5, 1.0),
     }

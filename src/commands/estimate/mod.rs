@@ -13,7 +13,7 @@ use crate::estimate::defaults::resolve;
 use crate::estimate::fit::{FitKind, best};
 use crate::estimate::question::Question;
 use crate::estimate::report::{Inputs, report};
-use crate::estimate::{Estimate, EstimateBody, Plan, flops, rules, sharding};
+use crate::estimate::{self, DeviceProfile, Estimate, EstimateBody, Plan, flops, rules, sharding};
 use crate::exit::Exit;
 use crate::render::pages;
 use crate::units::Bytes;
@@ -65,8 +65,15 @@ fn body(args: &EstimateArgs) -> Result<EstimateBody, Problem> {
 }
 
 /// Memory of one rank.
-fn engine(subject: &Subject, plan: &Plan, _card: Option<&Card>) -> Estimate {
-    let single = rules::estimate(subject.params, plan);
+fn engine(subject: &Subject, plan: &Plan, card: Option<&Card>) -> Estimate {
+    let device = card.map_or_else(DeviceProfile::default, |card| DeviceProfile {
+        compute_capability: card.compute_capability,
+        sm_count: card.sm_count,
+    });
+    let single = match &subject.shape {
+        Some(shape) => estimate::estimate(shape, plan, &device),
+        None => rules::estimate(subject.params, plan),
+    };
     sharding::shard(&single, plan, subject.units(plan))
 }
 

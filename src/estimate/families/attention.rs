@@ -13,8 +13,6 @@ pub(crate) struct AttentionLayer {
     projections: Vec<Projection>,
     query_norm: Option<NormLayer>,
     key_norm: Option<NormLayer>,
-    /// Normed before the projection is cut into heads.
-    norm_whole: bool,
     rope: Option<Rope>,
     dropout: f64,
     index: usize,
@@ -31,23 +29,15 @@ impl AttentionLayer {
     ) -> AttentionLayer {
         let projections =
             facts.linears.iter().map(|linear| Projection::new(sim, make, linear, true)).collect();
-        let mut norm = |n| NormLayer::new(sim, make, n);
-        let (query_norm, key_norm, norm_whole) = match &facts.qk_norm {
-            None => (None, None, false),
-            Some(QkNorm::Head { norm: n }) => (Some(norm(n)), Some(norm(n)), false),
-            Some(QkNorm::Whole { query, key }) => (Some(norm(query)), Some(norm(key)), true),
-            Some(QkNorm::EachHead { query, key }) => (Some(norm(query)), Some(norm(key)), false),
+        let norm = |n| NormLayer::new(sim, make, n);
+        let (query_norm, key_norm) = match &facts.qk_norm {
+            None => (None, None),
+            Some(QkNorm::Head { norm: n }) => (Some(norm(n)), Some(norm(n))),
+            Some(QkNorm::Whole { query, key } | QkNorm::EachHead { query, key }) => {
+                (Some(norm(query)), Some(norm(key)))
+            }
         };
-        AttentionLayer {
-            facts: facts.clone(),
-            projections,
-            query_norm,
-            key_norm,
-            norm_whole,
-            rope,
-            dropout,
-            index,
-        }
+        AttentionLayer { facts: facts.clone(), projections, query_norm, key_norm, rope, dropout, index }
     }
 
     pub(crate) fn projections(&mut self) -> impl Iterator<Item = &mut Projection> {
@@ -70,50 +60,39 @@ impl AttentionLayer {
         let turns = self.rope.is_some() && facts.position_turns();
         // Gradients that come back head by head are copied when they are cut back into rows.
         let copies = turns || pass.mode.eager;
-        let (mut query, mut key, value) = match facts.layout {
-            QkvLayout::Fused => {
-                let whole = self.projections[0].run(sim, x);
-                let parts = sim.split(whole, &[tokens * query_width, tokens * kv_width, tokens * kv_width]);
-                let mut parts = parts.into_iter();
-                let mut next = || parts.next().unwrap_or_else(|| sim.empty(0, DType::Fp32));
-                (next(), next(), next())
-            }
-            _ => {
-                let query = sim.heads(self.projections[0].run(sim, x), copies);
-                let key = sim.heads(self.projections[1].run(sim, x), copies);
-                (query, key, sim.heads(self.projections[2].run(sim, x), pass.mode.eager))
-            }
+        let (mut query, mut key, value) = if facts.layout == QkvLayout::Fused {
+            let whole = self.projections[0].run(sim, x);
+            let [query, key, value] =
+                sim.split_in_three(whole, [tokens * query_width, tokens * kv_width, tokens * kv_width]);
+            (query, key, value)
+        } else {
+            let query = sim.heads(self.projections[0].run(sim, x), copies);
+            let key = sim.heads(self.projections[1].run(sim, x), copies);
+            (query, key, sim.heads(self.projections[2].run(sim, x), pass.mode.eager))
         };
         if let (Some(query_norm), Some(key_norm)) = (&self.query_norm, &self.key_norm) {
             query = query_norm.run(sim, &query);
             key = key_norm.run(sim, &key);
         }
         if let (Some(rope), Some((cos, sin))) = (self.rope.filter(|_| facts.position_turns()), &pass.rope) {
-            (query, key) = rotate(sim, rope, pass, [&query, &key], [facts.heads, facts.kv_heads], facts.head_dim, cos, sin);
+            (query, key) = rotate(
+                sim,
+                rope,
+                pass,
+                [&query, &key],
+                [facts.heads, facts.kv_heads],
+                facts.head_dim,
+                cos,
+                sin,
+            );
         }
         let (key, value) = match &pass.cache {
-            Some(cache) => self.update(sim, &mut cache[self.index].borrow_mut(), key, value),
+            Some(cache) => update(sim, &mut cache[self.index].borrow_mut(), key, value),
             None => (key, value),
         };
         let out = self.core(sim, pass, [&query, &key, &value]);
         let last = self.projections.len() - 1;
         self.projections[last].run(sim, &out)
-    }
-
-    /// `DynamicLayer.update`: the cached tensors and the new ones are joined in new tensors. A sliding layer keeps
-    /// a view of its last tokens, hence the whole of what it was joined into.
-    fn update(&self, sim: &Sim, layer: &mut KvLayer, key: Tensor, value: Tensor) -> (Tensor, Tensor) {
-        let join = |old: &Option<Tensor>, new: Tensor| {
-            sim.charged(Category::KvCache, || match old {
-                Some(old) => sim.cat(&[old, &new]),
-                None => sim.cat(&[&new]),
-            })
-        };
-        let keys = join(&layer.keys, key);
-        layer.keys = Some(keys.clone());
-        let values = join(&layer.values, value);
-        layer.values = Some(values.clone());
-        (keys, values)
     }
 
     fn core(&self, sim: &Sim, pass: &Pass, [query, key, value]: [&Tensor; 3]) -> Tensor {
@@ -174,6 +153,22 @@ impl AttentionLayer {
         let out = sim.matmul(&weights, &value, h.batch * h.heads * h.query_length * h.value_width);
         sim.copy(out)
     }
+}
+
+/// `DynamicLayer.update`: the cached tensors and the new ones are joined in new tensors. A sliding layer keeps
+/// a view of its last tokens, hence the whole of what it was joined into.
+fn update(sim: &Sim, layer: &mut KvLayer, key: Tensor, value: Tensor) -> (Tensor, Tensor) {
+    let join = |old: &Option<Tensor>, new: Tensor| {
+        sim.charged(Category::KvCache, || match old {
+            Some(old) => sim.cat(&[old, &new]),
+            None => sim.cat(&[&new]),
+        })
+    };
+    let keys = join(&layer.keys, key);
+    layer.keys = Some(keys.clone());
+    let values = join(&layer.values, value);
+    layer.values = Some(values.clone());
+    (keys, values)
 }
 
 impl Attention {

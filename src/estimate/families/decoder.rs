@@ -9,13 +9,13 @@ use super::moe::MoeLayer;
 use super::norm::NormLayer;
 use super::pass::Pass;
 use super::rope::{Rope, RopeStyle};
-use super::weights::{LoraPlan, Make, Projection, Storage};
+use super::weights::{LoraPlan, Make, Projection};
 use crate::estimate::sim::{Category, Sim, Tensor};
-use crate::model::{DType, Dropout, Embeddings, Ffn, Head, Layer, ModelShape, NormSite, Position, Stack};
+use crate::model::{Dropout, Embeddings, Ffn, Head, Layer, ModelShape, NormSite, Position, Stack};
 
 pub(crate) enum FfnLayer {
     Dense(MlpLayer),
-    Moe(MoeLayer),
+    Moe(Box<MoeLayer>),
 }
 
 pub(crate) struct Block {
@@ -37,10 +37,9 @@ impl Block {
             AttentionLayer::new(sim, make, &layer.attention, rope, layer.dropout.attention, index);
         let ffn = match &layer.ffn {
             Ffn::Dense(mlp) => FfnLayer::Dense(MlpLayer::new(sim, make, mlp, layer.dropout.activation)),
-            Ffn::Moe(moe) => FfnLayer::Moe(MoeLayer::new(sim, make, moe)),
+            Ffn::Moe(moe) => FfnLayer::Moe(Box::new(MoeLayer::new(sim, make, moe))),
         };
-        let norms =
-            layer.norms.iter().map(|(site, norm)| (*site, NormLayer::new(sim, make, norm))).collect();
+        let norms = layer.norms.iter().map(|(site, norm)| (*site, NormLayer::new(sim, make, norm))).collect();
         let extras = layer
             .extras
             .iter()
@@ -130,18 +129,23 @@ pub(crate) struct Decoder {
     blocks: Vec<Rc<Block>>,
     final_norm: Option<NormLayer>,
     head: Option<Projection>,
-    make: Make,
 }
 
 /// Which projections get adapters, by name of module.
 pub(crate) type Picks<'a> = &'a dyn Fn(&str) -> bool;
 
 impl Decoder {
-    pub(crate) fn new(sim: &Sim, make: Make, shape: &ModelShape, lora: Option<(LoraPlan, Picks<'_>)>) -> Decoder {
+    pub(crate) fn new(
+        sim: &Sim,
+        make: Make,
+        shape: &ModelShape,
+        lora: Option<(LoraPlan, Picks<'_>)>,
+    ) -> Decoder {
         let embed = &shape.embed;
         let table = sim.parameter(embed.token.rows * embed.token.width, make.rest_dtype, make.trained);
-        let positions =
-            embed.position.map(|p| sim.parameter(p.rows * p.width, make.rest_dtype, make.trained && !p.frozen));
+        let positions = embed
+            .position
+            .map(|p| sim.parameter(p.rows * p.width, make.rest_dtype, make.trained && !p.frozen));
         let outside = |linear: &crate::model::Linear| Projection::new(sim, make, linear, false);
         let project_in = embed.project_in.as_ref().map(outside);
         let project_out = embed.project_out.as_ref().map(outside);
@@ -154,7 +158,8 @@ impl Decoder {
             blocks.push(Block::new(sim, make, layer, style, index));
             names.push(names_of(layer));
         }
-        let final_norm = last.and_then(|s: &Stack| s.final_norm.as_ref()).map(|n| NormLayer::new(sim, make, n));
+        let final_norm =
+            last.and_then(|s: &Stack| s.final_norm.as_ref()).map(|n| NormLayer::new(sim, make, n));
         let head = shape.head.output.as_ref().map(|linear| {
             if shape.head.tied {
                 Projection::tied(sim, &table, linear, make)
@@ -172,7 +177,17 @@ impl Decoder {
             }
         }
         let blocks = blocks.into_iter().map(Rc::new).collect();
-        Decoder { facts: shape.clone(), table, positions, embed_norm, project_in, project_out, blocks, final_norm, head, make }
+        Decoder {
+            facts: shape.clone(),
+            table,
+            positions,
+            embed_norm,
+            project_in,
+            project_out,
+            blocks,
+            final_norm,
+            head,
+        }
     }
 
     /// Every parameter in the order of the model.
@@ -197,7 +212,13 @@ impl Decoder {
     }
 
     /// The last hidden state, normed. `inputs_require_grad`: PEFT under checkpointing marks the embeddings.
-    pub(crate) fn hidden(&self, sim: &Sim, mut pass: Pass, checkpoint: bool, inputs_require_grad: bool) -> Tensor {
+    pub(crate) fn hidden(
+        &self,
+        sim: &Sim,
+        mut pass: Pass,
+        checkpoint: bool,
+        inputs_require_grad: bool,
+    ) -> Tensor {
         let embed: &Embeddings = &self.facts.embed;
         let mut embedded = sim.embedding(&self.table, pass.tokens(), embed.token.width);
         if inputs_require_grad {
@@ -208,10 +229,11 @@ impl Decoder {
         }
         let windows = self.facts.stacks.iter().flat_map(|s| &s.layers).find_map(|l| l.attention.window);
         pass.masks(sim, embedded.dtype(), true, windows);
-        let turning = self.facts.stacks.iter().flat_map(|s| &s.layers).find_map(|l| match l.attention.position {
-            Position::Rope { dims } => Some(dims),
-            _ => None,
-        });
+        let turning =
+            self.facts.stacks.iter().flat_map(|s| &s.layers).find_map(|l| match l.attention.position {
+                Position::Rope { dims } => Some(dims),
+                _ => None,
+            });
         if let Some(dims) = turning {
             pass.rotary(sim, dims, embedded.dtype());
         }
@@ -266,10 +288,6 @@ impl Decoder {
             }
             logits
         })
-    }
-
-    pub(crate) fn dtype(&self) -> DType {
-        if self.make.storage == Storage::Plain { self.make.dtype } else { self.make.rest_dtype }
     }
 }
 

@@ -58,7 +58,9 @@ impl MlpLayer {
 /// The activation as `ACT2FN` has it.
 pub(crate) fn activate(sim: &Sim, activation: Activation, x: &Tensor) -> Tensor {
     match activation {
-        Activation::Silu | Activation::Gelu | Activation::Other | Activation::ClampedSwiglu => sim.silu(x),
+        Activation::Silu | Activation::Gelu | Activation::Other | Activation::ClampedSwiglu => {
+            sim.of_input(x)
+        }
         Activation::Relu => sim.of_result(x),
         Activation::ReluSquared => {
             let positive = sim.of_result(x);

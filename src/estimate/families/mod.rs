@@ -11,6 +11,6 @@ mod rope;
 mod weights;
 
 pub(crate) use decoder::Decoder;
-pub(crate) use loss::cross_entropy;
+pub(crate) use loss::{cross_entropy, label_loss};
 pub(crate) use pass::{AttentionMode, KvLayer, Pass};
 pub(crate) use weights::{LoraPlan, Make, Storage};

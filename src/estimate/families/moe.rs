@@ -23,7 +23,7 @@ impl MoeLayer {
     pub(crate) fn new(sim: &Sim, make: Make, moe: &Moe) -> MoeLayer {
         let hidden = moe.router.d_in;
         let ups = if moe.expert.gated { 2 } else { 1 };
-        let mut parameter = |n: u64| sim.parameter(n, make.rest_dtype, make.trained);
+        let parameter = |n: u64| sim.parameter(n, make.rest_dtype, make.trained);
         let gate_up = parameter(moe.experts * ups * moe.expert.width * hidden);
         let down = parameter(moe.experts * hidden * moe.expert.width);
         let biased = moe.expert.linears.iter().any(|l| l.bias);
@@ -89,8 +89,9 @@ impl MoeLayer {
         let ups = if self.facts.expert.gated { 2 } else { 1 };
         // Rows of the tokens in the order of their experts: `index_put_` into zeros on the way back.
         let selected = self.gathered(sim, x, pairs);
-        let mut out = self.grouped(sim, &selected, &self.gate_up, pairs, self.hidden, ups * width);
-        out = self.masked(sim, &out);
+        let mut out = grouped(sim, &selected, &self.gate_up, pairs, self.hidden, ups * width);
+        // `masked_fill` of rows that no local expert owns: a new tensor each way.
+        out = sim.scale(&out);
         out = if self.facts.expert.gated {
             let parts = sim.split(&out, &[pairs * width, pairs * width]);
             let gate = activate(sim, self.facts.expert.activation, &parts[0]);
@@ -98,8 +99,8 @@ impl MoeLayer {
         } else {
             activate(sim, self.facts.expert.activation, &out)
         };
-        out = self.grouped(sim, &out, &self.down, pairs, width, self.hidden);
-        out = self.masked(sim, &out);
+        out = grouped(sim, &out, &self.down, pairs, width, self.hidden);
+        out = sim.scale(&out);
         // Routing weights are fp32 where the family keeps them so.
         let weighted = {
             let wide = sim.mul(&out, sim.to(weights, DType::Fp32));
@@ -122,11 +123,6 @@ impl MoeLayer {
         })
     }
 
-    /// `masked_fill` of rows that no local expert owns: a new tensor each way.
-    fn masked(&self, sim: &Sim, x: &Tensor) -> Tensor {
-        sim.scale(x)
-    }
-
     fn summed(&self, sim: &Sim, x: &Tensor, pairs: u64) -> Tensor {
         let rows = pairs / self.facts.top_k.max(1);
         let out = sim.empty(rows * self.hidden, x.dtype());
@@ -139,23 +135,23 @@ impl MoeLayer {
             vec![Some(grad.viewed())]
         })
     }
+}
 
-    /// `grouped_mm(x, weight, offs)`: x's rows in groups, one matrix a group.
-    fn grouped(&self, sim: &Sim, x: &Tensor, weight: &Tensor, pairs: u64, d_in: u64, d_out: u64) -> Tensor {
-        let x = sim.to(x, weight.dtype());
-        let out = sim.empty(pairs * d_out, weight.dtype());
-        if !sim.taped(&[&x, weight]) {
-            return out;
-        }
-        let for_x = x.wants_grad().then(|| sim.save(weight));
-        let for_weight = weight.wants_grad().then(|| sim.save(&x));
-        let (size, dtype) = (weight.elements(), weight.dtype());
-        sim.node(&out, &[&x, weight], move |sim, grad| {
-            let held = (for_x.as_ref().map(|k| k.get(sim)), for_weight.as_ref().map(|k| k.get(sim)));
-            let weight = for_weight.is_some().then(|| sim.empty(size, dtype));
-            let x = for_x.is_some().then(|| sim.empty(pairs * d_in, dtype));
-            drop((grad, held));
-            vec![x, weight]
-        })
+/// `grouped_mm(x, weight, offs)`: x's rows in groups, one matrix a group.
+fn grouped(sim: &Sim, x: &Tensor, weight: &Tensor, pairs: u64, d_in: u64, d_out: u64) -> Tensor {
+    let x = sim.to(x, weight.dtype());
+    let out = sim.empty(pairs * d_out, weight.dtype());
+    if !sim.taped(&[&x, weight]) {
+        return out;
     }
+    let for_x = x.wants_grad().then(|| sim.save(weight));
+    let for_weight = weight.wants_grad().then(|| sim.save(&x));
+    let (size, dtype) = (weight.elements(), weight.dtype());
+    sim.node(&out, &[&x, weight], move |sim, grad| {
+        let held = (for_x.as_ref().map(|k| k.get(sim)), for_weight.as_ref().map(|k| k.get(sim)));
+        let weight = for_weight.is_some().then(|| sim.empty(size, dtype));
+        let x = for_x.is_some().then(|| sim.empty(pairs * d_in, dtype));
+        drop((grad, held));
+        vec![x, weight]
+    })
 }

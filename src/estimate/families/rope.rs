@@ -41,25 +41,25 @@ pub(crate) fn rotate(
         };
         let (query_turning, query_rest) = cut(query, heads);
         let (key_turning, key_rest) = cut(key, kv_heads);
-        let (query, key) = (turned(sim, rope, &query_turning, cos, sin), turned(sim, rope, &key_turning, cos, sin));
+        let (query, key) = (turned(sim, &query_turning, cos, sin), turned(sim, &key_turning, cos, sin));
         return (sim.cat(&[&query, &query_rest]), sim.cat(&[&key, &key_rest]));
     }
     match rope.style {
         RopeStyle::PairsFp32 => {
             let dtype = query.dtype();
             let (query, key) = (sim.to(query, DType::Fp32), sim.to(key, DType::Fp32));
-            let (query, key) = (turned(sim, rope, &query, cos, sin), turned(sim, rope, &key, cos, sin));
+            let (query, key) = (turned(sim, &query, cos, sin), turned(sim, &key, cos, sin));
             (sim.to(query, dtype), sim.to(key, dtype))
         }
         RopeStyle::Halves | RopeStyle::Pairs => {
-            let query = turned(sim, rope, query, cos, sin);
-            (query, turned(sim, rope, key, cos, sin))
+            let query = turned(sim, query, cos, sin);
+            (query, turned(sim, key, cos, sin))
         }
     }
 }
 
 /// `x * cos + rotate_half(x) * sin`.
-fn turned(sim: &Sim, rope: Rope, x: &Tensor, cos: &Tensor, sin: &Tensor) -> Tensor {
+fn turned(sim: &Sim, x: &Tensor, cos: &Tensor, sin: &Tensor) -> Tensor {
     let half = x.elements() / 2;
     let straight = sim.mul(x, cos);
     let crossed = {
@@ -67,10 +67,7 @@ fn turned(sim: &Sim, rope: Rope, x: &Tensor, cos: &Tensor, sin: &Tensor) -> Tens
             let first = sim.view(x, half);
             let second = sim.view(x, half);
             let second = sim.scale(second);
-            match rope.style {
-                RopeStyle::Halves => sim.cat(&[&second, &first]),
-                RopeStyle::Pairs | RopeStyle::PairsFp32 => sim.cat(&[&second, &first]),
-            }
+            sim.cat(&[&second, &first])
         };
         sim.mul(swapped, sin)
     };

@@ -36,7 +36,8 @@ pub(crate) struct Projection {
     weight: Tensor,
     bias: Option<Tensor>,
     storage: Storage,
-    constants: Vec<Tensor>,
+    /// Scales and codes beside a quantized weight.
+    _constants: Vec<Tensor>,
     compute: DType,
     adapter: Option<Adapter>,
 }
@@ -90,7 +91,16 @@ impl Projection {
         };
         let bias_dtype = if storage == Storage::Plain { rest } else { make.rest_dtype };
         let bias = linear.bias.then(|| sim.parameter(d_out, bias_dtype, make.trained));
-        Projection { d_in, d_out, weight, bias, storage, constants, compute: make.compute, adapter: None }
+        Projection {
+            d_in,
+            d_out,
+            weight,
+            bias,
+            storage,
+            _constants: constants,
+            compute: make.compute,
+            adapter: None,
+        }
     }
 
     pub(crate) fn tied(sim: &Sim, table: &Tensor, linear: &Linear, make: Make) -> Projection {
@@ -101,7 +111,7 @@ impl Projection {
             weight: table.clone(),
             bias,
             storage: Storage::Plain,
-            constants: Vec::new(),
+            _constants: Vec::new(),
             compute: make.compute,
             adapter: None,
         }
@@ -215,10 +225,5 @@ impl Projection {
             drop((weight, grad));
             vec![Some(x)]
         })
-    }
-
-    /// Bytes of scales and codes beside a quantized weight.
-    pub(crate) fn constants(&self) -> usize {
-        self.constants.len()
     }
 }

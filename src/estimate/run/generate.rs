@@ -33,12 +33,7 @@ pub(crate) fn generate(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan
         drop(last);
     });
     let (highs, reserved, ran_out) = sim.summary();
-    let trace = Trace {
-        highs,
-        reserved,
-        ran_out,
-        paged: 0,
-    };
+    let trace = Trace { highs, reserved, ran_out };
     drop((inputs, workspace));
     trace
 }

@@ -9,16 +9,14 @@ pub(crate) use build::{Built, build};
 pub(crate) use generate::generate;
 pub(crate) use train::train;
 
-use crate::estimate::sim::High;
 use crate::estimate::outcome::Moment;
+use crate::estimate::sim::High;
 
 /// What a simulated run came to.
 pub(crate) struct Trace {
     /// Highs by moment.
     pub(crate) highs: Vec<(Moment, High)>,
     pub(crate) reserved: u64,
-    /// Optimizer states in managed memory.
-    pub(crate) paged: u64,
     /// A cap on reserved memory was too low.
     pub(crate) ran_out: bool,
 }

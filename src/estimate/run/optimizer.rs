@@ -20,8 +20,6 @@ pub(crate) struct Trained {
 #[derive(Default)]
 pub(crate) struct OptimizerState {
     states: Vec<Tensor>,
-    /// Bytes of states in managed memory, outside the allocator.
-    pub(crate) paged: u64,
     ready: bool,
 }
 
@@ -58,9 +56,8 @@ impl OptimizerState {
                 (false, false) => DType::Fp32,
             };
             for _ in 0..copies {
-                if paged && elements >= PAGED_FROM {
-                    self.paged += dtype.bytes_of(elements).get();
-                } else {
+                // Paged states are managed memory, outside the allocator.
+                if !paged || elements < PAGED_FROM {
                     self.states.push(sim.empty(elements, dtype));
                 }
                 if eight {

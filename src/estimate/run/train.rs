@@ -2,11 +2,11 @@
 
 use super::optimizer::{OptimizerState, Trained};
 use super::{Built, Trace};
-use crate::estimate::families::{Pass, cross_entropy};
+use crate::estimate::families::{Pass, cross_entropy, label_loss};
 use crate::estimate::outcome::Moment;
 use crate::estimate::plan::Plan;
 use crate::estimate::sim::{Category, Sim, Tensor};
-use crate::model::{DType, ModelShape};
+use crate::model::{DType, HeadTask, ModelShape};
 
 /// Enough for states, gradients and the allocator's cache to settle.
 const STEPS: usize = 3;
@@ -33,7 +33,8 @@ pub(crate) fn train(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan, w
             if step == 0 && workspaces.is_empty() {
                 workspaces.push(sim.charged(Category::Workspaces, || sim.empty(workspace, DType::Int8)));
             }
-            let (loss, logits) = sim.with_autocast(plan.autocast.dtype(), || forward(sim, built, shape, plan));
+            let (loss, logits) =
+                sim.with_autocast(plan.autocast.dtype(), || forward(sim, built, shape, plan));
             if plan.habits.keep_outputs {
                 held = Some((loss.clone(), logits));
             } else {
@@ -55,12 +56,7 @@ pub(crate) fn train(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan, w
         }
     }
     let (highs, reserved, ran_out) = sim.summary();
-    let trace = Trace {
-        highs,
-        reserved,
-        ran_out,
-        paged: state.paged,
-    };
+    let trace = Trace { highs, reserved, ran_out };
     drop((inputs, held, workspaces));
     trace
 }
@@ -83,7 +79,10 @@ fn forward(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan) -> (Tensor
         sim.allocator().enter(Moment::Loss);
         let logits = built.decoder.logits(sim, &hidden);
         drop(hidden);
-        let loss = cross_entropy(sim, &logits, shape.vocab);
+        let loss = match (shape.head.task, &shape.head.output) {
+            (HeadTask::Classification, Some(output)) => label_loss(sim, &logits, output.d_out),
+            _ => cross_entropy(sim, &logits, shape.vocab),
+        };
         (loss, logits)
     })
 }

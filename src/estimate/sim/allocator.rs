@@ -66,10 +66,12 @@ impl Allocator {
         Allocator { limit, ..Allocator::default() }
     }
 
+    #[cfg(test)]
     pub(crate) fn allocated(&self) -> u64 {
         self.allocated
     }
 
+    #[cfg(test)]
     pub(crate) fn reserved(&self) -> u64 {
         self.reserved
     }
@@ -211,16 +213,12 @@ impl Allocator {
     }
 
     fn insert(&mut self, block: Block) -> u32 {
-        match self.recycled.pop() {
-            Some(id) => {
-                self.blocks[id as usize] = block;
-                id
-            }
-            None => {
-                self.blocks.push(block);
-                self.blocks.len() as u32 - 1
-            }
+        if let Some(id) = self.recycled.pop() {
+            self.blocks[id as usize] = block;
+            return id;
         }
+        self.blocks.push(block);
+        self.blocks.len() as u32 - 1
     }
 
     fn grow(&mut self, size: u64, small: bool) -> u32 {
@@ -267,10 +265,10 @@ impl Allocator {
     }
 
     fn note(&mut self) {
-        if let Some((_, high)) = self.highs.last_mut() {
-            if self.allocated > high.allocated {
-                *high = High { allocated: self.allocated, totals: self.totals };
-            }
+        if let Some((_, high)) = self.highs.last_mut()
+            && self.allocated > high.allocated
+        {
+            *high = High { allocated: self.allocated, totals: self.totals };
         }
     }
 }

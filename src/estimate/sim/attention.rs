@@ -8,6 +8,7 @@ use super::tape::{Sim, Tensor};
 use crate::model::DType;
 
 /// Shape of one attention call.
+#[expect(clippy::struct_field_names, reason = "the field's own names")]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Heads {
     pub(crate) batch: u64,
@@ -87,16 +88,26 @@ impl Sim {
         if !self.taped(&[query, key, value]) {
             return out;
         }
-        let kept: Vec<_> = [Some(query), Some(key), Some(value), Some(&out), Some(&lse), bias.as_ref(), Some(&philox.0), Some(&philox.1)]
-            .into_iter()
-            .flatten()
-            .map(|t| self.save(t))
-            .collect();
+        let kept: Vec<_> = [
+            Some(query),
+            Some(key),
+            Some(value),
+            Some(&out),
+            Some(&lse),
+            bias.as_ref(),
+            Some(&philox.0),
+            Some(&philox.1),
+        ]
+        .into_iter()
+        .flatten()
+        .map(|t| self.save(t))
+        .collect();
         let sizes = [query, key, value].map(Tensor::elements);
         self.node(&out, &[query, key, value], move |sim, grad| {
             let held: Vec<_> = kept.iter().map(|k| k.get(sim)).collect();
             let grads = sizes.map(|n| sim.empty(n, dtype));
-            let expanded = if h.heads == h.kv_heads { 0 } else { 2 * h.batch * h.heads * h.key_length * h.width };
+            let expanded =
+                if h.heads == h.kv_heads { 0 } else { 2 * h.batch * h.heads * h.key_length * h.width };
             let workspace = 4 * rows * (h.width + 1) + dtype.bytes_of(expanded).get() + 256;
             drop((sim.empty(workspace, DType::Int8), grad, held));
             grads.into_iter().map(Some).collect()
@@ -115,7 +126,11 @@ impl Sim {
         let out = self.empty(rows * padded, dtype);
         let lse = self.empty(rows, DType::Fp32);
         let philox = (self.empty(2, DType::Int64), self.empty(1, DType::Int64));
-        let shown = if padded == h.width { out.clone() } else { self.with_grad(false, || self.view(&out, rows * h.width)) };
+        let shown = if padded == h.width {
+            out.clone()
+        } else {
+            self.with_grad(false, || self.view(&out, rows * h.width))
+        };
         if !self.taped(&[query, key, value]) {
             return shown;
         }
@@ -157,8 +172,11 @@ impl Sim {
         if !self.taped(&[query, key, value]) {
             return out;
         }
-        let kept: Vec<_> =
-            [Some(query), Some(key), Some(value), Some(&out), Some(&lse), mask].into_iter().flatten().map(|t| self.save(t)).collect();
+        let kept: Vec<_> = [Some(query), Some(key), Some(value), Some(&out), Some(&lse), mask]
+            .into_iter()
+            .flatten()
+            .map(|t| self.save(t))
+            .collect();
         let sizes = [query, key, value].map(Tensor::elements);
         self.node(&out, &[query, key, value], move |sim, grad| {
             let held: Vec<_> = kept.iter().map(|k| k.get(sim)).collect();
@@ -166,7 +184,10 @@ impl Sim {
             let delta = sim.empty(rows, DType::Fp32);
             // fp32 accumulators of the query's gradient where the output is narrower.
             let workspace = (dtype != DType::Fp32).then(|| {
-                sim.empty(h.batch * h.heads * h.query_length.div_ceil(64) * 64 * h.width.div_ceil(32) * 32, DType::Fp32)
+                sim.empty(
+                    h.batch * h.heads * h.query_length.div_ceil(64) * 64 * h.width.div_ceil(32) * 32,
+                    DType::Fp32,
+                )
             });
             drop((delta, workspace, grad, held));
             grads.into_iter().map(Some).collect()

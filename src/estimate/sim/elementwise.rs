@@ -85,11 +85,8 @@ impl Sim {
         })
     }
 
-    pub(crate) fn silu(&self, x: impl Borrow<Tensor>) -> Tensor {
-        self.unary(x, Keeps::Input)
-    }
-
-    pub(crate) fn gelu(&self, x: impl Borrow<Tensor>) -> Tensor {
+    /// Silu, gelu: the gradient is a function of the input.
+    pub(crate) fn of_input(&self, x: impl Borrow<Tensor>) -> Tensor {
         self.unary(x, Keeps::Input)
     }
 
@@ -212,8 +209,7 @@ impl Sim {
     /// `x.split(...)`, `x.chunk(n)`: views; backward joins their gradients in one new tensor, zeros for missing ones.
     pub(crate) fn split(&self, x: impl Borrow<Tensor>, parts: &[u64]) -> Vec<Tensor> {
         let x = x.borrow();
-        let views: Vec<Tensor> =
-            parts.iter().map(|n| self.with_grad(false, || self.view(x, *n))).collect();
+        let views: Vec<Tensor> = parts.iter().map(|n| self.with_grad(false, || self.view(x, *n))).collect();
         if !self.taped(&[x]) {
             return views;
         }
@@ -221,15 +217,18 @@ impl Sim {
         let outputs: Vec<&Tensor> = views.iter().collect();
         let sizes = parts.to_vec();
         self.node_of_many(&outputs, &[x], move |sim, grads| {
-            let zeros: Vec<_> = grads
-                .iter()
-                .zip(&sizes)
-                .map(|(g, n)| g.is_none().then(|| sim.empty(*n, dtype)))
-                .collect();
+            let zeros: Vec<_> =
+                grads.iter().zip(&sizes).map(|(g, n)| g.is_none().then(|| sim.empty(*n, dtype))).collect();
             let joined = sim.empty(whole, dtype);
             drop((grads, zeros));
             vec![Some(joined)]
         })
+    }
+
+    /// `split` in three parts of these sizes.
+    pub(crate) fn split_in_three(&self, x: impl Borrow<Tensor>, sizes: [u64; 3]) -> [Tensor; 3] {
+        let parts = self.split(x, &sizes);
+        std::array::from_fn(|at| parts[at].clone())
     }
 
     /// `F.dropout` in training: the output and a mask of one byte an element.
@@ -284,7 +283,9 @@ impl Sim {
     /// What autocast does to the inputs of an operation on its lower-precision list.
     pub(crate) fn lower(&self, x: &Tensor) -> Tensor {
         match self.autocast() {
-            Some(dtype) if x.dtype() != dtype && matches!(x.dtype(), DType::Fp32 | DType::Bf16 | DType::Fp16) => {
+            Some(dtype)
+                if x.dtype() != dtype && matches!(x.dtype(), DType::Fp32 | DType::Bf16 | DType::Fp16) =>
+            {
                 if x.is_parameter() && x.dtype() == DType::Fp32 {
                     self.cached_cast(x, || self.to(x, dtype))
                 } else {

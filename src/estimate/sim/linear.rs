@@ -103,8 +103,7 @@ impl Sim {
         let rows = x.elements() / width.max(1);
         let out = self.empty(x.elements(), x.dtype());
         let stats = (self.empty(rows, DType::Fp32), self.empty(rows, DType::Fp32));
-        let inputs: Vec<&Tensor> =
-            [Some(&x), weight.as_ref(), bias.as_ref()].into_iter().flatten().collect();
+        let inputs: Vec<&Tensor> = [Some(&x), weight.as_ref(), bias.as_ref()].into_iter().flatten().collect();
         if !self.taped(&inputs) {
             return out;
         }

@@ -10,5 +10,5 @@ mod tape;
 
 pub(crate) use allocator::{Allocator, High};
 pub(crate) use attention::{Heads, Kernel, Offers};
-pub(crate) use category::{Category, Totals};
+pub(crate) use category::Category;
 pub(crate) use tape::{Sim, Tensor};

@@ -8,7 +8,7 @@
 //! its first gradient (`accumulate_grad.h`).
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::allocator::{Allocator, BlockId, High};
@@ -87,10 +87,10 @@ impl Drop for Node {
     fn drop(&mut self) {
         let mut chain = self.inputs.take();
         while let Some(edge) = chain.pop() {
-            if let Edge::Node(node, _) = edge {
-                if let Ok(mut alone) = Rc::try_unwrap(node).map_err(drop) {
-                    chain.append(alone.inputs.get_mut());
-                }
+            if let Edge::Node(node, _) = edge
+                && let Some(mut alone) = Rc::into_inner(node)
+            {
+                chain.append(alone.inputs.get_mut());
             }
         }
     }
@@ -105,10 +105,6 @@ impl Tensor {
         self.0.dtype
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
-        self.0.dtype.bytes_of(self.0.elements).get()
-    }
-
     /// Whether backward will want this tensor's gradient.
     pub(crate) fn wants_grad(&self) -> bool {
         !matches!(self.0.edge, Edge::Nowhere)
@@ -120,14 +116,6 @@ impl Tensor {
 
     pub(crate) fn edge(&self) -> Edge {
         self.0.edge.clone()
-    }
-
-    /// The parameter's accumulated gradient.
-    pub(crate) fn gradient(&self) -> Option<Tensor> {
-        match &self.0.edge {
-            Edge::Parameter(leaf) => leaf.gradient.borrow().clone(),
-            _ => None,
-        }
     }
 
     /// `zero_grad(set_to_none=True)`.
@@ -162,8 +150,7 @@ impl Tensor {
     }
 
     fn held_alone(&self) -> bool {
-        !self.0.view
-            && Rc::strong_count(&self.0) == 1 && Rc::strong_count(&self.0.storage) == 1
+        !self.0.view && Rc::strong_count(&self.0) == 1 && Rc::strong_count(&self.0.storage) == 1
     }
 }
 
@@ -337,10 +324,6 @@ impl Sim {
         self.0.stopped.set(stopped);
     }
 
-    pub(crate) fn stopped(&self) -> bool {
-        self.0.stopped.get()
-    }
-
     /// `loss.backward()`. Gradients land in the parameters.
     pub(crate) fn backward(&self, root: &Tensor, gradient: Tensor) {
         let Edge::Node(start, at) = root.edge() else { return };
@@ -423,10 +406,10 @@ impl Sim {
 /// How many edges of the graph behind `start` lead to each node and parameter.
 fn dependencies(start: &Rc<Node>) -> BTreeMap<u64, usize> {
     let mut counts = BTreeMap::new();
-    let mut seen = BTreeMap::new();
+    let mut seen = BTreeSet::new();
     let mut stack = vec![Rc::clone(start)];
     while let Some(node) = stack.pop() {
-        if seen.insert(node.id, ()).is_some() {
+        if !seen.insert(node.id) {
             continue;
         }
         for edge in node.inputs.borrow().iter() {
