@@ -8,3 +8,4 @@ pub mod models;
 pub mod nvml;
 pub mod python_hook;
 pub mod replay;
+pub mod stack;

@@ -1,30 +1,72 @@
 use std::path::Path;
 
 use super::Reporter;
-use crate::adapters::{clock, files, gather};
+use crate::adapters::{clock, files, gather, stack};
 use crate::cli::EnvArgs;
 use crate::document::Document;
 use crate::exit::Exit;
-use crate::gpu::EnvBody;
+use crate::gpu::catalog::Found;
 use crate::gpu::select::{SelectError, select};
-use crate::gpu::snapshot::conclude;
+use crate::gpu::snapshot::conclude_expecting;
+use crate::gpu::{Catalog, EnvBody, GpuSpec};
 use crate::render::pages;
 use crate::words::{Message, Problem};
 
 pub(super) fn run(args: &EnvArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::Result<Exit> {
-    let (facts, created_at) = match &args.replay {
-        Some(path) => {
-            let recorded = files::read_document::<EnvBody>(path)?;
-            (recorded.body.into_facts(), recorded.created_at)
-        }
-        None => (gather::gather(Path::new(&working_folder())).0, Some(clock::now())),
+    let promised = args.expect.as_deref().filter(|name| *name != OWN_ROW).map(promised_card).transpose()?;
+    let (mut facts, created_at) = if let Some(path) = &args.replay {
+        let recorded = files::read_document::<EnvBody>(path)?;
+        (recorded.body.into_facts(), recorded.created_at)
+    } else {
+        let mut facts = gather::gather(&working_folder()).0;
+        facts.stack = (!args.no_python).then(|| stack::stack(args.python.as_deref()));
+        (facts, Some(clock::now()))
     };
-    let mut body = conclude(facts);
+    if args.no_python {
+        facts.stack = None;
+    }
+    let mut body = conclude_expecting(facts, promised);
     keep_selected(&mut body, &args.gpus)?;
-    let exit = if body.usable { Exit::Yes } else { Exit::No };
+    body.look_again(promised);
+    if args.expect.is_some() {
+        hold_to_it(&mut body)?;
+    }
+    let exit = if body.is_good() { Exit::Yes } else { Exit::No };
     let page = pages::env::page(&body, reporter.verbose);
     reporter.result(&Document::new(body, created_at), &page)?;
     Ok(exit)
+}
+
+/// What `--expect` without a name means.
+const OWN_ROW: &str = "own";
+
+fn promised_card(name: &str) -> Result<&'static GpuSpec, Problem> {
+    let catalog = Catalog::builtin();
+    let what = |id| Problem::new(Message::new(id).with("name", name));
+    match catalog.find(name) {
+        Found::One(spec) => Ok(spec),
+        Found::Several(rows) => {
+            let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+            Err(what("env-expect-several")
+                .hint(Message::new("env-expect-several-hint").with("ids", ids.join(", "))))
+        }
+        Found::Nothing { near } if near.is_empty() => Err(what("env-expect-unknown")),
+        Found::Nothing { near } => Err(what("env-expect-unknown")
+            .hint(Message::new("env-expect-near-hint").with("near", near.join(", ")))),
+    }
+}
+
+/// `--expect` was given: what is less counts now. Without a row there is nothing to hold a card against.
+fn hold_to_it(body: &mut EnvBody) -> Result<(), Problem> {
+    if body.usable && body.expectations.is_empty() {
+        let name = body.gpus.first().map_or("", |gpu| gpu.name.as_str());
+        return Err(Problem::new(Message::new("env-expect-no-row").with("name", name))
+            .hint(Message::new("env-expect-no-row-hint")));
+    }
+    for expectation in &mut body.expectations {
+        expectation.asked = true;
+    }
+    Ok(())
 }
 
 /// A folder that was removed under us has no name; what lies on it is then unknown.

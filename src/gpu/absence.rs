@@ -39,6 +39,34 @@ pub struct PciGpu {
     /// The kernel driver bound to it: `nvidia`, `nouveau`, `vfio-pci`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
+    /// Lanes that the card itself has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_link_width: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa_node: Option<u32>,
+}
+
+/// One fault that the driver wrote to the kernel's log.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Xid {
+    pub number: u64,
+    /// `0000:01:00`.
+    pub pci: String,
+    pub text: String,
+}
+
+impl Xid {
+    /// `NVRM: Xid (PCI:0000:01:00): 79, pid=1234, GPU has fallen off the bus.`
+    pub fn parse(line: &str) -> Option<Xid> {
+        let rest = line.split_once("NVRM: Xid (")?.1;
+        let (pci, rest) = rest.split_once("): ")?;
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        Some(Xid {
+            number: digits.parse().ok()?,
+            pci: pci.trim_start_matches("PCI:").to_owned(),
+            text: rest[digits.len()..].trim_start_matches([',', ' ']).trim_end().to_owned(),
+        })
+    }
 }
 
 /// What the system itself shows about GPU and driver, without NVML.
@@ -78,6 +106,9 @@ pub struct Machine {
     /// WSL's door to the GPU (`/dev/dxg`).
     #[serde(default)]
     pub dxg: bool,
+    /// GPU faults in the kernel's log since it started; absent where the log cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xids: Option<Vec<Xid>>,
     /// A Jetson: GPU and CPU share the memory, and NVML knows little.
     #[serde(default)]
     pub jetson: bool,
@@ -283,7 +314,7 @@ pub fn all_hidden() -> Absence {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cause, Machine, NvmlFailure, PciGpu, explain};
+    use super::{Cause, Machine, NvmlFailure, PciGpu, Xid, explain};
 
     fn linux(failure: NvmlFailure) -> Machine {
         Machine {
@@ -296,7 +327,12 @@ mod tests {
 
     fn card(driver: Option<&str>) -> Vec<PciGpu> {
         let driver = driver.map(str::to_owned);
-        vec![PciGpu { address: "0000:01:00.0".into(), id: Some("10de:2335".into()), driver }]
+        vec![PciGpu {
+            address: "0000:01:00.0".into(),
+            id: Some("10de:2335".into()),
+            driver,
+            ..PciGpu::default()
+        }]
     }
 
     fn nodes() -> Vec<String> {
@@ -372,6 +408,17 @@ mod tests {
         let sentences: std::collections::BTreeSet<_> = told.iter().map(|(_, text)| text).collect();
         let causes: std::collections::BTreeSet<_> = told.iter().map(|(cause, _)| cause).collect();
         assert!(sentences.len() >= causes.len(), "no two causes share a sentence");
+    }
+
+    #[test]
+    fn faults_are_read_from_the_kernels_lines() {
+        let line =
+            "NVRM: Xid (PCI:0000:01:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.";
+        let xid = Xid::parse(line).expect("a fault");
+        assert_eq!((xid.number, xid.pci.as_str()), (79, "0000:01:00"));
+        assert!(xid.text.ends_with("GPU has fallen off the bus."));
+        assert_eq!(Xid::parse("NVRM: loading NVIDIA UNIX Kernel Module"), None);
+        assert_eq!(Xid::parse("NVRM: Xid (PCI:0000:01:00): x"), None);
     }
 
     #[test]

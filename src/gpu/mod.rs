@@ -5,13 +5,19 @@
 
 pub mod absence;
 pub mod catalog;
+pub mod checks;
 pub mod device;
+pub mod expect;
+pub mod health;
 pub mod host;
+pub mod host_checks;
 pub mod memory;
 pub mod precision;
 pub mod reading;
 pub mod select;
 pub mod snapshot;
+pub mod stack;
+pub mod stack_checks;
 pub mod unread;
 pub mod visible;
 

@@ -6,12 +6,18 @@
 use serde::{Deserialize, Serialize};
 
 use super::absence::{self, Absence, Machine};
-use super::catalog::Catalog;
+use super::catalog::{Catalog, GpuSpec};
+use super::checks::{Check, CheckStatus};
 use super::device::{Driver, GpuConclusions, GpuDevice, Inventory, MigState};
+use super::expect::{self, Expectation};
+use super::health;
 use super::host::Host;
-use super::memory;
+use super::host_checks;
+use super::memory::{self, BudgetSource};
 use super::precision::Precisions;
 use super::reading::GpuReading;
+use super::stack::Stack;
+use super::stack_checks;
 use super::visible::{self, Variables, Visibility};
 use crate::document::{Body, DocumentKind, Gap};
 
@@ -24,6 +30,7 @@ pub struct Facts {
     pub variables: Variables,
     pub machine: Machine,
     pub host: Option<Host>,
+    pub stack: Option<Stack>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -46,6 +53,13 @@ pub struct EnvBody {
     pub machine: Machine,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<Host>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<Stack>,
+    /// Each GPU that can be used, held against the catalogue.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expectations: Vec<Expectation>,
+    #[serde(default)]
+    pub checks: Vec<Check>,
     #[serde(default)]
     pub gaps: Vec<Gap>,
 }
@@ -63,7 +77,42 @@ impl EnvBody {
             variables: self.variables,
             machine: self.machine,
             host: self.host,
+            stack: self.stack,
         }
+    }
+
+    /// Checks and expectations of the GPUs that are in the document, anew.
+    pub fn look_again(&mut self, promised: Option<&GpuSpec>) {
+        let first = self.first_visible().or_else(|| self.gpus.first()).filter(|_| self.usable);
+        let seen = self.gpus.iter().filter(|gpu| gpu.conclusions.as_ref().is_some_and(|c| c.visible)).count();
+        let budget = first
+            .and_then(|gpu| gpu.conclusions.as_ref()?.budget)
+            .filter(|budget| budget.source != BudgetSource::Host);
+        let mut checks: Vec<Check> =
+            self.gpus.iter().flat_map(|gpu| health::checks(gpu, &self.machine)).collect();
+        if let Some(stack) = &self.stack {
+            checks.extend(stack_checks::checks(stack, &self.driver, first));
+        }
+        if let Some(host) = &self.host {
+            checks.extend(host_checks::checks(host, &self.machine, seen, budget.map(|budget| budget.total)));
+        }
+        self.checks = checks;
+        self.expectations = self
+            .gpus
+            .iter()
+            .filter_map(|gpu| {
+                let own = || Catalog::builtin().by_id(gpu.conclusions.as_ref()?.catalog_id.as_deref()?);
+                let spec = promised.or_else(own)?;
+                Some(expect::compare(gpu, spec, &self.machine, promised.is_some()))
+            })
+            .collect();
+    }
+
+    /// No check failed, and nothing is less than `--expect` promised.
+    pub fn is_good(&self) -> bool {
+        let failed = self.checks.iter().any(|check| check.status == CheckStatus::Fail);
+        let less = self.expectations.iter().any(|expectation| expectation.asked && expectation.is_less());
+        self.usable && !failed && !less
     }
 
     /// Gaps name GPUs by their place in `gpus`: `moved` says where each went, `None` for those taken out.
@@ -94,9 +143,14 @@ impl EnvBody {
     }
 }
 
-/// The document of a machine.
+/// The document of a machine, each GPU held against its own row of the catalogue.
 pub fn conclude(facts: Facts) -> EnvBody {
-    let Facts { inventory, readings, variables, machine, host } = facts;
+    conclude_expecting(facts, None)
+}
+
+/// The document of a machine, each GPU held against what was promised.
+pub fn conclude_expecting(facts: Facts, promised: Option<&GpuSpec>) -> EnvBody {
+    let Facts { inventory, readings, variables, machine, host, stack } = facts;
     let Inventory { driver, mut gpus, mut gaps } = inventory;
     let visible = (!gpus.is_empty()).then(|| visible::visible(&gpus, &variables));
     for (place, gpu) in gpus.iter_mut().enumerate() {
@@ -109,7 +163,22 @@ pub fn conclude(facts: Facts) -> EnvBody {
         (false, true) => Some(absence::explain(&machine, variables.nvidia_visible_devices.as_deref())),
         (false, false) => Some(absence::all_hidden()),
     };
-    EnvBody { usable, driver, gpus, variables, visible, absence, machine, host, gaps }
+    let mut body = EnvBody {
+        usable,
+        driver,
+        gpus,
+        variables,
+        visible,
+        absence,
+        machine,
+        host,
+        stack,
+        expectations: Vec::new(),
+        checks: Vec::new(),
+        gaps,
+    };
+    body.look_again(promised);
+    body
 }
 
 /// The sample's readings to their GPU; their gaps to the document's, under the GPU's path.

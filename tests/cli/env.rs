@@ -36,7 +36,7 @@ fn with_driver(args: &str, mode: &str) -> Option<Run> {
 
 #[test]
 fn a_working_driver_is_read_field_by_field() {
-    let Some(run) = with_driver("env --format json", "") else { return };
+    let Some(run) = with_driver("env --no-python --format json", "") else { return };
     let document = run.json();
     assert_eq!(run.run().status, 0);
     let body = &document["body"];
@@ -72,11 +72,13 @@ fn a_working_driver_is_read_field_by_field() {
 
 #[test]
 fn variables_decide_what_is_visible() {
-    let Some(run) = with_driver("env --format json", "") else { return };
+    let Some(run) = with_driver("env --no-python --format json", "") else { return };
     let run = run.env("CUDA_VISIBLE_DEVICES", "1,0");
     let devices = run.json()["body"]["visible"]["devices"].clone();
     assert_eq!((&devices[0]["index"], &devices[1]["index"]), (&1.into(), &0.into()));
-    let run = with_driver("env --format json", "").expect("built above").env("CUDA_VISIBLE_DEVICES", "");
+    let run = with_driver("env --no-python --format json", "")
+        .expect("built above")
+        .env("CUDA_VISIBLE_DEVICES", "");
     let body = run.json()["body"].clone();
     assert_eq!(body["absence"]["cause"], "all_hidden");
     assert_eq!(run.run().status, 1);
@@ -85,7 +87,7 @@ fn variables_decide_what_is_visible() {
 #[test]
 fn a_gpu_is_picked_by_any_of_its_names() {
     for selector in ["1", "GPU-2222", "02:00.0"] {
-        let Some(run) = with_driver("env --format json --gpu", "") else { return };
+        let Some(run) = with_driver("env --no-python --format json --gpu", "") else { return };
         let body = run.arg(selector).json()["body"].clone();
         assert_eq!(body["gpus"].as_array().map(Vec::len), Some(1), "{selector}");
         assert_eq!(body["gpus"][0]["index"], 1, "{selector}");
@@ -98,12 +100,12 @@ fn a_gpu_is_picked_by_any_of_its_names() {
                 })
         );
     }
-    let Some(run) = with_driver("env --gpu 7", "") else { return };
+    let Some(run) = with_driver("env --no-python --gpu 7", "") else { return };
     run.refuses(
         "error: no GPU `7` on this machine\n\
          hint: there are: 0 (NVIDIA H200, GPU-11111111-0000-0000-0000-000000000000); 1 (NVIDIA H200, GPU-22222222-0000-0000-0000-000000000000)\n",
     );
-    let Some(run) = with_driver("env --gpu GPU-", "") else { return };
+    let Some(run) = with_driver("env --no-python --gpu GPU-", "") else { return };
     run.refuses(
         "error: `GPU-` means several GPUs\n\
          hint: write more of the UUID: GPU-11111111-0000-0000-0000-000000000000, GPU-22222222-0000-0000-0000-000000000000\n",
@@ -119,7 +121,7 @@ fn each_refusal_of_the_driver_is_its_own_cause() {
         ("27", "not_ready"),
         ("15", "gpu_lost"),
     ] {
-        let Some(run) = with_driver("env --format json", "") else { return };
+        let Some(run) = with_driver("env --no-python --format json", "") else { return };
         let run = run.env("FAKE_NVML_INIT", code);
         let body = run.json()["body"].clone();
         assert_eq!(body["usable"], false, "{code}");
@@ -130,7 +132,7 @@ fn each_refusal_of_the_driver_is_its_own_cause() {
 
 #[test]
 fn one_lost_gpu_does_not_take_the_other_with_it() {
-    let Some(run) = with_driver("env --format json", "lost") else { return };
+    let Some(run) = with_driver("env --no-python --format json", "lost") else { return };
     let body = run.json()["body"].clone();
     assert_eq!(body["gpus"].as_array().map(Vec::len), Some(1));
     let gaps = body["gaps"].as_array().expect("gaps");
@@ -139,7 +141,7 @@ fn one_lost_gpu_does_not_take_the_other_with_it() {
 
 #[test]
 fn memory_that_may_not_be_read_is_absent() {
-    let Some(run) = with_driver("env --format json", "denied") else { return };
+    let Some(run) = with_driver("env --no-python --format json", "denied") else { return };
     let body = run.json()["body"].clone();
     let gpu = &body["gpus"][0];
     assert!(gpu["memory"].is_null() && gpu["now"]["memory_used"].is_null());
@@ -148,7 +150,7 @@ fn memory_that_may_not_be_read_is_absent() {
         "a discrete card is not given the host's memory"
     );
     assert!(gpu["conclusions"]["budget"].is_null());
-    let Some(run) = with_driver("env --format json", "spark") else { return };
+    let Some(run) = with_driver("env --no-python --format json", "spark") else { return };
     let gpu = run.json()["body"]["gpus"][0].clone();
     assert_eq!(gpu["conclusions"]["memory_model"], "unified");
     assert_eq!(gpu["conclusions"]["budget"]["source"], "host");
@@ -157,7 +159,7 @@ fn memory_that_may_not_be_read_is_absent() {
 #[test]
 fn old_drivers_answer_the_first_memory_query() {
     let Some((_, old)) = libraries() else { return };
-    let run = Run::new("env --format json")
+    let run = Run::new("env --no-python --format json")
         .env("LD_LIBRARY_PATH", old.as_os_str())
         .env("FAKE_NVML_DRIVER", "470.57.02");
     let gpu = run.json()["body"]["gpus"][0].clone();
@@ -169,13 +171,13 @@ fn old_drivers_answer_the_first_memory_query() {
 
 #[test]
 fn process_lists_long_garbled_or_without_figures() {
-    let Some(run) = with_driver("env --format json", "crowd") else { return };
+    let Some(run) = with_driver("env --no-python --format json", "crowd") else { return };
     let processes = run.json()["body"]["gpus"][0]["now"]["processes"].clone();
     assert_eq!(processes.as_array().map(Vec::len), Some(90));
-    let Some(run) = with_driver("env --format json", "wsl") else { return };
+    let Some(run) = with_driver("env --no-python --format json", "wsl") else { return };
     let process = run.json()["body"]["gpus"][0]["now"]["processes"][0].clone();
     assert_eq!((&process["pid"], &process["used"]), (&4000.into(), &serde_json::Value::Null));
-    let Some(run) = with_driver("env --format json", "") else { return };
+    let Some(run) = with_driver("env --no-python --format json", "") else { return };
     let body = run.env("FAKE_NVML_DRIVER", "535.54.03").json()["body"].clone();
     assert!(body["gpus"][0]["now"]["processes"].is_null());
     let gaps = body["gaps"].as_array().expect("gaps");
@@ -185,9 +187,9 @@ fn process_lists_long_garbled_or_without_figures() {
 
 #[test]
 fn what_was_recorded_replays_as_it_was() {
-    let Some(recorded) = with_driver("env --format json", "") else { return };
+    let Some(recorded) = with_driver("env --no-python --format json", "") else { return };
     let text = recorded.run().stdout;
-    let replayed = Run::new("env --format json --replay seen.json").file("seen.json", &text);
+    let replayed = Run::new("env --no-python --format json --replay seen.json").file("seen.json", &text);
     assert_eq!(replayed.run().stdout, text);
     let table = Run::new("env --replay seen.json").file("seen.json", &text).run();
     assert!(table.stdout.contains("NVIDIA H200") && table.stdout.contains("57.0 %"), "{}", table.stdout);
@@ -201,4 +203,42 @@ fn a_file_that_is_no_env_document_is_refused() {
         "error: `a.json`: a document of kind `probe`, but a `env` document is needed here\n\
          hint: onecard writes such a file with `onecard env --output FILE`\n",
     );
+}
+
+#[test]
+fn a_card_is_held_against_what_was_promised() {
+    let Some(run) = with_driver("env --no-python --format json --expect", "") else { return };
+    let body = run.arg("rtx-5090").json()["body"].clone();
+    let rows = body["expectations"][0]["rows"].as_array().expect("rows").clone();
+    let status = |id: &str| {
+        rows.iter().find(|row| row["id"] == id).map(|row| row["status"].as_str().expect("text").to_owned())
+    };
+    assert_eq!(status("card").as_deref(), Some("less"));
+    assert_eq!(status("memory").as_deref(), Some("promised"));
+    assert_eq!(status("power_limit").as_deref(), Some("cannot_tell"));
+    let Some(run) = with_driver("env --no-python --expect rtx-5090", "") else { return };
+    assert_eq!(run.run().status, 1);
+    for own in ["--expect=h200", "--expect"] {
+        let Some(run) = with_driver("env --no-python", "alone") else { return };
+        let outcome = run.arg(own).run();
+        assert_eq!(outcome.status, 0, "{own}: {}", outcome.stdout);
+        assert!(outcome.stdout.contains("held against h200-sxm"), "{}", outcome.stdout);
+    }
+    Run::new("env --expect rtx-4091").refuses(
+        "error: no GPU `rtx-4091` in the catalogue\nhint: similar: rtx-4090, rtx-3090, rtx-4060, rtx-4070, rtx-4080\n",
+    );
+    Run::new("env --expect")
+        .arg("rtx 3080")
+        .refuses("error: `rtx 3080` names several cards\nhint: write one of: rtx-3080-10gb, rtx-3080-12gb\n");
+}
+
+#[test]
+fn a_python_that_hangs_or_is_missing_is_said_and_not_waited_for() {
+    let Some(run) = with_driver("env --format json --python no/such/python", "") else { return };
+    let body = run.json()["body"].clone();
+    assert_eq!(body["stack"]["unread"], "no/such/python cannot be started: no such file or directory");
+    let check =
+        body["checks"].as_array().expect("checks").iter().find(|c| c["id"] == "stack.python").cloned();
+    assert_eq!(check.expect("a check")["status"], "unknown");
+    assert_eq!(run.run().status, 0, "a missing Python is no fault of the GPU");
 }

@@ -84,7 +84,7 @@ unsigned nvmlDeviceGetMemoryInfo_v2(void *device, memory_v2 *out) {
 #endif
 
 static unsigned processes(unsigned *count, process *out) {
-    unsigned n = is("crowd") ? 90 : 1;
+    unsigned n = is("crowd") ? 90 : is("alone") ? 0 : 1;
     if (*count < n) { *count = n; return 7; }
     for (unsigned i = 0; i < n; i++) {
         out[i].pid = 4000 + i;

@@ -42,6 +42,7 @@ pub fn machine(root: &Root) -> Machine {
         container: container(root),
         wsl: release.contains("microsoft") || release.contains("wsl"),
         dxg: root.exists("/dev/dxg"),
+        xids: super::kernel_log::xids(root),
         jetson: root.exists("/etc/nv_tegra_release")
             || root.text("/proc/device-tree/compatible").is_some_and(|text| text.contains("nvidia,tegra")),
     }
@@ -82,7 +83,10 @@ fn pci(root: &Root) -> (Option<Vec<PciGpu>>, Vec<String>) {
         let id = format!("{}:{}", vendor.trim_start_matches("0x"), device.trim_start_matches("0x"));
         if vendor == NVIDIA {
             let driver = root.link(&format!("{BUS}/{address}/driver")).and_then(|path| last_name(&path));
-            nvidia.push(PciGpu { address, id: Some(id), driver });
+            let max_link_width = of("max_link_width").and_then(|text| text.parse().ok());
+            // -1 where the firmware does not say.
+            let numa_node = of("numa_node").and_then(|text| text.parse().ok());
+            nvidia.push(PciGpu { address, id: Some(id), driver, max_link_width, numa_node });
         } else if OTHERS.contains(&vendor.as_str()) {
             others.push(id);
         }

@@ -4,6 +4,7 @@
 mod cgroup;
 mod driver;
 mod host;
+mod kernel_log;
 mod mounts;
 
 use std::path::{Path, PathBuf};

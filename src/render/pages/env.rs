@@ -1,7 +1,10 @@
 //! The page of `onecard env`: can a GPU be used, what is it, what does it do now, and what is around it.
 
+use crate::gpu::checks::{Check, CheckStatus};
+use crate::gpu::expect::{Expectation, Kept};
 use crate::gpu::host::{Disk, DiskKind, Host};
 use crate::gpu::memory::{BudgetSource, MemoryModel};
+use crate::gpu::stack::Stack;
 use crate::gpu::{
     ComputeMode, EnvBody, GpuDevice, GpuReading, MemoryMeter, MigState, ProcessKind, Virtualization,
     slows_work,
@@ -29,6 +32,13 @@ pub fn page(body: &EnvBody, verbose: bool) -> Page {
     if let Some(host) = &body.host {
         host_facts(&mut page, host, body);
     }
+    if let Some(stack) = &body.stack {
+        stack_facts(&mut page, stack);
+    }
+    for expectation in &body.expectations {
+        promise(&mut page, expectation, verbose);
+    }
+    checks(&mut page, body, verbose);
     if verbose {
         gaps(&mut page, body);
     } else if !body.gaps.is_empty() {
@@ -395,6 +405,100 @@ fn disk_cell(disk: &Disk) -> Cell {
             .with("mount", disk.mount.as_str())
             .with("kind", kind),
     )
+}
+
+fn stack_facts(page: &mut Page, stack: &Stack) {
+    let mut facts = Vec::new();
+    if let Some(python) = &stack.python {
+        let text = match &python.version {
+            Some(version) => format!("{version} ({})", python.path),
+            None => python.path.clone(),
+        };
+        facts.push((Message::verbatim("Python"), Cell::text(text)));
+    }
+    if let Some(torch) = &stack.torch {
+        facts.push((Message::verbatim("PyTorch"), Cell::text(&torch.version)));
+        if let Some(list) = &torch.arch_list {
+            facts.push((Message::new("env-arch-list"), Cell::text(list.join(" "))));
+        }
+    }
+    let others: Vec<String> = stack
+        .packages
+        .iter()
+        .filter(|(name, _)| !matches!(name.as_str(), "torch" | "numpy" | "tokenizers" | "datasets"))
+        .filter(|(name, _)| !name.starts_with("nvidia-") || name.starts_with("nvidia-nccl"))
+        .map(|(name, package)| format!("{name} {}", package.version))
+        .collect();
+    if !others.is_empty() {
+        facts.push((Message::new("env-packages"), Cell::text(others.join(", "))));
+    }
+    if !facts.is_empty() {
+        page.heading(Message::new("env-stack")).facts(facts);
+    }
+}
+
+/// In full when it was asked for; otherwise only what is less than the card's own row says.
+fn promise(page: &mut Page, expectation: &Expectation, verbose: bool) {
+    let in_full = expectation.asked || verbose;
+    let mut table = Table::new(vec![
+        (Message::new("env-column-what"), false),
+        (Message::new("env-column-promised"), false),
+        (Message::new("env-column-found"), false),
+        (Message::new("env-column-answer"), false),
+        (Message::new("env-column-note"), false),
+    ]);
+    for row in expectation.rows.iter().filter(|row| in_full || row.status == Kept::Less) {
+        let answer = match row.status {
+            Kept::Promised => Cell::new(Message::new("env-kept")).tone(Tone::Good),
+            Kept::Less => Cell::new(Message::new("env-less")).tone(Tone::Bad),
+            Kept::CannotTell => Cell::new(Message::new("env-cannot-tell")).tone(Tone::Doubt),
+        };
+        table.row(vec![
+            Cell::new(Message::keyed("promise-", &row.id)),
+            Cell::new(row.promised.clone()),
+            Cell::or_absent(row.found.clone(), Cell::new),
+            answer,
+            Cell::new(row.note.clone().unwrap_or_else(|| Message::verbatim(""))),
+        ]);
+    }
+    if !table.rows.is_empty() {
+        let heading = Message::new("env-promise")
+            .with("index", expectation.gpu)
+            .with("expected", expectation.expected.as_str());
+        page.heading(heading).table(table);
+    }
+}
+
+/// What needs attention, worst first; all of it with `--verbose`.
+fn checks(page: &mut Page, body: &EnvBody, verbose: bool) {
+    let mut shown: Vec<&Check> =
+        body.checks.iter().filter(|check| verbose || check.status != CheckStatus::Pass).collect();
+    if shown.is_empty() {
+        return;
+    }
+    shown.sort_by_key(|check| match check.status {
+        CheckStatus::Fail => 0,
+        CheckStatus::Warn => 1,
+        CheckStatus::Unknown => 2,
+        CheckStatus::Pass => 3,
+    });
+    page.heading(Message::new("env-checks"));
+    for check in shown {
+        let tone = match check.status {
+            CheckStatus::Pass => Tone::Good,
+            CheckStatus::Warn => Tone::Doubt,
+            CheckStatus::Fail => Tone::Bad,
+            CheckStatus::Unknown => Tone::Faint,
+        };
+        let mut text = check.text.clone();
+        if let Some(index) = check.gpu.filter(|_| body.gpus.len() > 1) {
+            text = Message::new("env-check-on").with("index", index).with("text", text);
+        }
+        if let Some(hint) = check.hint.clone().filter(|_| check.status != CheckStatus::Pass) {
+            text = Message::new("env-check-hint").with("text", text).with("hint", hint);
+        }
+        page.note(tone, text);
+    }
 }
 
 fn gaps(page: &mut Page, body: &EnvBody) {

@@ -177,3 +177,173 @@ env-no-such-gpu = no GPU `{ $selector }` on this machine
 env-no-such-gpu-hint = there are: { $known }
 env-ambiguous-gpu = `{ $selector }` means several GPUs
 env-ambiguous-gpu-hint = write more of the UUID: { $known }
+
+# The Python of the user's command.
+stack-no-python = no Python is found on the PATH, in VIRTUAL_ENV or in CONDA_PREFIX
+stack-python-not-started = { $path } cannot be started: { $cause }
+stack-python-hangs = { $path } did not answer within { $limit }
+stack-python-broken = { $path } does not work ({ $status }): { $said }
+
+# Checks of the installed software.
+check-torch-none = no PyTorch is installed in { $path }
+check-torch-none-hint = name the Python of the job with --python, or leave it out with --no-python
+check-torch-cuda = the PyTorch build is fine: { $version } is built for CUDA { $cuda }
+check-torch-cpu = PyTorch { $version } is a CPU build: it sees no GPU, whatever the driver
+check-torch-rocm = PyTorch { $version } is built for AMD GPUs (ROCm { $hip })
+check-torch-cuda-hint = install the CUDA build of torch: `pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/{ $tag }`
+check-driver-full = driver { $driver } runs CUDA { $cuda }, for which PyTorch { $version } is built
+check-driver-minor = driver { $driver } is older than CUDA { $cuda } of PyTorch { $version }, but of the same major version, which is enough; code that is compiled at run time may need a newer driver
+check-driver-old = driver { $driver } is too old for PyTorch { $version }: CUDA { $cuda } needs driver { $needs } or newer
+check-driver-old-hint = update the driver to { $needs } or newer, or install a build for its CUDA (`--index-url https://download.pytorch.org/whl/{ $tag }`)
+check-kernels-native = PyTorch { $version } has code for this card ({ $arch } for compute capability { $capability })
+check-kernels-ptx = PyTorch { $version } has no machine code for compute capability { $capability }, only { $arch }, which the driver compiles at the first start: minutes then, and slower kernels
+check-kernels-none = PyTorch { $version } has no code for this card: compute capability { $capability } is not in its list ({ $list }); the first kernel would fail with "no kernel image is available"
+check-kernels-newer-hint = install a { $tag } or newer build of torch, whose list holds { $arch }
+check-kernels-older-hint = install an older build of torch, or one with an older CUDA tag, whose list still holds { $arch }; the list of the installed build decides, not its tag
+check-kernels-any-hint = install a build of torch whose list holds { $arch }
+check-kernels-unknown = for which cards PyTorch { $version } has code could not be read from its files
+check-package-torch = { $name } { $version } is compiled against PyTorch { $built }, but { $torch } is installed: its functions may fail to load
+check-package-torch-hint = install a { $name } for the installed PyTorch, or build it from source
+check-package-cuda = { $name } { $version } has code for CUDA { $built } only; PyTorch uses CUDA { $cuda }
+check-package-cuda-hint = update { $name }
+check-package-card = { $name } { $version } does not support compute capability { $capability }
+check-package-card-hint = use `attn_implementation="sdpa"`
+
+# Checks of the machine around the GPU.
+check-shm = /dev/shm holds { $total }
+check-shm-small = { $total } /dev/shm is too small for DataLoader workers: they die with a bus error
+check-shm-hint = start the container with --shm-size=8g or --ipc=host, or use num_workers=0
+check-shm-full = /dev/shm has { $free } left of { $total }: DataLoader workers die with a bus error when it is full
+check-shm-full-hint = remove what dead processes left in /dev/shm
+check-cores = { $cores } CPU cores can be used
+check-cores-few = { $cores } CPU cores for { $gpus ->
+    [one] one GPU
+   *[other] { $gpus } GPUs
+}: loading data will likely hold it back
+check-cores-hint = preprocess the data beforehand, or take a machine with at least four cores a GPU
+check-cores-quota = { $cores } cores' worth of time are granted, but programs count { $counted } CPUs and start as many threads
+check-cores-quota-hint = set OMP_NUM_THREADS={ $threads } and as many DataLoader workers at most
+check-memory = { $available } of { $ceiling } host memory is available
+check-memory-full = only { $available } of { $ceiling } host memory is available: the job may be killed while it loads
+check-memory-full-hint = end other programs, or take a machine with more memory
+check-memory-less = { $ceiling } of host memory is less than the GPU's { $gpu }: a model of that size cannot be loaded through it
+check-memory-less-hint = load weights straight to the GPU (`device_map`, `low_cpu_mem_usage=True`), keep offloading and pinned memory small
+check-files = { $limit } files can be open at once
+check-files-few = only { $limit } files can be open at once: DataLoader workers run out ("too many open files", "received 0 items of ancdata")
+check-files-hint = `ulimit -n 65536` before the job
+check-disk = { $free } free where the job writes ({ $path })
+check-disk-read-only = the working folder { $path } is read-only
+check-disk-layer = the working folder { $path } lies in the container's own layer: what is written there is gone with the container
+check-disk-memory = the working folder { $path } lies in memory: it counts against host memory and is gone at the end
+check-disk-network = the working folder { $path } lies on a network file system: reading many small files from it is slow
+check-disk-little = only { $free } free on { $mount } where the job writes ({ $path })
+check-disk-inodes = only { $left } more files can be created on { $mount } ({ $path }), whatever their size
+check-disk-hint = write checkpoints to a mounted volume with more room
+check-disk-other-hint = write to { $mount }, which has { $free } free
+check-wsl = WSL: memory that does not fit on the GPU spills into host memory without an error, and everything becomes slow; per-process memory is not told
+check-wsl-hint = keep an eye on the step time; in the NVIDIA control panel set "CUDA - Sysmem Fallback Policy" to "Prefer No Sysmem Fallback"
+check-pids = this container numbers processes on its own, the driver by the host's numbers: a process on the GPU cannot be matched, and may well be this job
+check-checkpoint = checkpoints of { $checkpoint } fit on { $mount } ({ $free } free)
+check-checkpoint-none = { $folder } is on { $mount } ({ $total } in all, { $free } free): one checkpoint of { $checkpoint } does not fit
+check-checkpoint-few = { $folder } is on { $mount } with { $free } free: { $fit ->
+    [one] one checkpoint
+   *[other] { $fit } checkpoints
+} of { $checkpoint } fit, { $needed } are needed while the newest is written
+check-checkpoint-unlimited = { $folder } is on { $mount } with { $free } free: it is full after { $fit ->
+    [one] one checkpoint
+   *[other] { $fit } checkpoints
+} of { $checkpoint }, and nothing limits their number
+check-checkpoint-limit-hint = limit the checkpoints that are kept (`save_total_limit=2`)
+check-checkpoint-both-hint = { $place }, and limit the checkpoints that are kept (`save_total_limit=2`)
+
+# Checks of the card's health.
+check-ecc = no uncorrected memory errors ({ $corrected } corrected since the driver was loaded)
+check-ecc-now = { $count } uncorrected memory errors since the driver was loaded: results can be wrong and jobs can die
+check-ecc-ever = { $count } uncorrected memory errors in the card's life, none since the driver was loaded
+check-ecc-hint = reset the GPU or reboot; when they come back, return the card
+check-rows = no memory rows wait to be replaced
+check-rows-some = { $count } bad rows or pages of memory were replaced by spare ones; the card works as before
+check-rows-pending = bad memory is found and will be replaced at the next reset
+check-rows-hint = reset the GPU (`nvidia-smi -r`) or reboot before a long job
+check-rows-failed = bad memory can no longer be replaced by spare rows
+check-return-hint = take another machine and report this one to its provider
+check-xid = the driver reported Xid { $number } on this card
+check-xid-program = the driver reported Xid { $number } on this card: a program's own fault, or recovered from
+check-xid-hardware = the driver reported Xid { $number } on this card: a fault of the card, its memory or its link
+check-throttle = nothing slows the clocks down
+check-throttle-now = the clocks are slowed down by: { $reasons }
+check-throttle-hint = cooling or power supply falls short: every step will take longer; take another machine
+check-temperature = { $celsius } °C; clocks slow down at { $limit } °C
+check-hot = { $celsius } °C, at the brink of the { $limit } °C at which clocks slow down
+check-free = nobody else uses this GPU
+check-others = { $count ->
+    [0] the GPU is busy
+    [one] one process is on this GPU
+   *[other] { $count } processes are on this GPU
+} already ({ $used } in use)
+check-others-hidden = { $used } of this GPU's memory is in use by processes that cannot be seen from here
+check-others-hint = end them, or take another GPU: memory and time are shared with them
+check-pcie = PCIe x{ $width }, as wide as card and slot allow
+check-pcie-narrow = PCIe runs x{ $width } instead of x{ $full }: a riser, a shared slot or a bad contact; copies to the GPU take { $full }/{ $width } times as long
+check-pcie-slow = PCIe runs at generation { $gen } under load instead of { $best }
+check-pcie-hint = matters for loading data and offloading, not for compute; take another machine if the job does those
+check-mode-prohibited = the compute mode is prohibited: no program may use this GPU
+check-mode-exclusive = the compute mode is exclusive: only one program at a time, so onecard opens none here and reads through NVML only
+check-mode-busy = the compute mode is exclusive and a program is running: a second one fails, even a check through PyTorch
+check-mode-hint = an administrator changes it with `nvidia-smi -c 0`
+check-persistence = persistence mode is off: the first CUDA call after a pause takes seconds
+check-meter-v1 = this driver counts used memory in its old way, reserve included since driver 510: the same quantity, defined differently; a few hundred MiB on an idle card are no leak
+check-unified = { $available } of { $total } host memory is left for GPU and system together
+check-unified-hint = on unified memory leave room for the system: no out-of-memory error will come, the machine freezes
+
+# --expect: is it the card that was promised?
+expect-other-card = another card
+expect-unified = shared with the host
+expect-power-lowered = lowered from the board's { $default } W: sustained clocks are lower
+expect-slot = the slot cannot do more
+expect-virtual-bus = a virtual machine's bus hides the real link
+expect-under-load = measured under load
+expect-idle-link = links slow down when idle; look again under load
+expect-narrow = a riser, a shared slot or a bad contact
+expect-whole = the whole card
+expect-mig = MIG: a slice of it
+expect-vgpu = vGPU: a share of it
+expect-alone = nobody else on it
+expect-shared = { $count ->
+    [one] one other process
+   *[other] { $count } other processes
+}
+
+env-stack = Software
+env-arch-list = PyTorch has code for
+env-packages = Packages
+env-promise = GPU { $index } held against { $expected }
+env-column-what = What
+env-column-promised = Promised
+env-column-found = Found
+env-column-answer = Answer
+env-column-note = Note
+env-kept = as promised
+env-less = less
+env-cannot-tell = cannot be told
+promise-card = Card
+promise-memory = Memory
+promise-compute_capability = Compute capability
+promise-sm_count = Multiprocessors
+promise-memory_bandwidth = Memory bandwidth
+promise-sm_clock = Clock
+promise-power_limit = Power limit
+promise-pcie_generation = PCIe generation
+promise-pcie_width = PCIe width
+promise-ecc = ECC
+promise-whole_card = Whole card
+promise-alone = Alone on it
+env-checks = What needs attention
+env-check-on = GPU { $index }: { $text }
+env-check-hint = { $text }. Next: { $hint }
+env-expect-unknown = no GPU `{ $name }` in the catalogue
+env-expect-near-hint = similar: { $near }
+env-expect-several = `{ $name }` names several cards
+env-expect-several-hint = write one of: { $ids }
+env-expect-no-row = `{ $name }` is not in the catalogue, so there is nothing to hold it against
+env-expect-no-row-hint = name the card that was promised: --expect GPU

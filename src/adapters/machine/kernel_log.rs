@@ -1,0 +1,37 @@
+//! GPU faults in the kernel's log (`/dev/kmsg`), as far as this user may read it. Opened without waiting: the log has no
+//! end, a read at its end would block.
+
+use super::Root;
+use crate::gpu::absence::Xid;
+
+#[cfg(target_os = "linux")]
+pub(super) fn xids(root: &Root) -> Option<Vec<Xid>> {
+    use std::io::{ErrorKind, Read as _};
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    /// The ring holds far fewer records; this only bounds a log that is written to while we read.
+    const MOST_RECORDS: usize = 200_000;
+
+    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).ok()?;
+    let mut log =
+        std::fs::File::options().read(true).custom_flags(nonblocking).open(root.path("/dev/kmsg")).ok()?;
+    let mut found = Vec::new();
+    // Each read gives one record; larger ones do not exist.
+    let mut record = vec![0; 8192];
+    for _ in 0..MOST_RECORDS {
+        match log.read(&mut record) {
+            Ok(0) => break,
+            Ok(length) => found.extend(Xid::parse(&String::from_utf8_lossy(&record[..length]))),
+            // The record was overwritten while we stood on it; the next read goes on behind it.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    Some(found)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn xids(_root: &Root) -> Option<Vec<Xid>> {
+    None
+}

@@ -1,0 +1,244 @@
+//! Does the installed software fit this driver and this card?
+
+use super::checks::Check;
+use super::device::{ComputeCapability, Driver, GpuDevice};
+use super::stack::{
+    Cuda, DriverFit, Kernels, Package, Stack, TorchBuild, driver_fit, first_cuda, is_older_than_all, kernels,
+};
+use crate::words::Message;
+
+/// `gpu` is the card that a program takes when it is not told otherwise; `None` where there is no usable one.
+pub fn checks(stack: &Stack, driver: &Driver, gpu: Option<&GpuDevice>) -> Vec<Check> {
+    if let Some(why) = &stack.unread {
+        return vec![Check::unknown("stack.python", why.clone())];
+    }
+    let Some(torch) = &stack.torch else {
+        let path = stack.python.as_ref().map_or("", |python| python.path.as_str());
+        let text = Message::new("check-torch-none").with("path", path);
+        return vec![Check::unknown("stack.torch", text).hint(Message::new("check-torch-none-hint"))];
+    };
+    let mut all = vec![build(torch, driver, gpu.is_some())];
+    if let Some(cuda) = torch.cuda_version() {
+        all.extend(driver_check(torch, cuda, driver));
+        all.extend(gpu.and_then(|gpu| kernels_check(torch, gpu)));
+    }
+    for (name, package) in &stack.packages {
+        all.extend(package_check(name, package, torch, gpu));
+    }
+    all
+}
+
+fn version(torch: &TorchBuild, id: &'static str) -> Message {
+    Message::new(id).with("version", torch.version.as_str())
+}
+
+fn build(torch: &TorchBuild, driver: &Driver, has_gpu: bool) -> Check {
+    const ID: &str = "stack.torch";
+    if let Some(hip) = &torch.hip {
+        return Check::fail(ID, version(torch, "check-torch-rocm").with("hip", hip.as_str()))
+            .hint(Message::new("check-torch-cuda-hint").with("tag", wheel_tag(driver)));
+    }
+    match torch.cuda_version() {
+        Some(cuda) => Check::pass(ID, version(torch, "check-torch-cuda").with("cuda", cuda.to_string())),
+        None if has_gpu => Check::fail(ID, version(torch, "check-torch-cpu"))
+            .hint(Message::new("check-torch-cuda-hint").with("tag", wheel_tag(driver))),
+        None => Check::warn(ID, version(torch, "check-torch-cpu"))
+            .hint(Message::new("check-torch-cuda-hint").with("tag", wheel_tag(driver))),
+    }
+}
+
+/// The newest tag of PyTorch's own wheel index that the driver runs in full.
+fn wheel_tag(driver: &Driver) -> &'static str {
+    let cuda = driver.cuda_version.map(Cuda::from_nvml);
+    let cuda = cuda.or_else(|| driver.version.as_deref().and_then(super::stack::cuda_of_driver));
+    match cuda {
+        Some(cuda) if cuda >= Cuda::new(13, 0) => "cu130",
+        Some(cuda) if cuda >= Cuda::new(12, 8) => "cu128",
+        // Minor-version compatibility carries the later 12.x.
+        Some(cuda) if cuda.major == 12 => "cu126",
+        Some(_) => "cu118",
+        None => "cu128",
+    }
+}
+
+fn driver_check(torch: &TorchBuild, cuda: Cuda, driver: &Driver) -> Option<Check> {
+    const ID: &str = "stack.driver";
+    let shown = driver.version.as_deref().unwrap_or("?");
+    let say = |id| version(torch, id).with("cuda", cuda.to_string()).with("driver", shown);
+    match driver_fit(driver.version.as_deref(), driver.cuda_version, cuda) {
+        DriverFit::Full => Some(Check::pass(ID, say("check-driver-full"))),
+        DriverFit::Minor => Some(Check::pass(ID, say("check-driver-minor"))),
+        DriverFit::TooOld { needs } => {
+            Some(Check::fail(ID, say("check-driver-old").with("needs", needs)).hint(
+                Message::new("check-driver-old-hint").with("needs", needs).with("tag", wheel_tag(driver)),
+            ))
+        }
+        DriverFit::Unknown => None,
+    }
+}
+
+fn kernels_check(torch: &TorchBuild, gpu: &GpuDevice) -> Option<Check> {
+    const ID: &str = "stack.kernels";
+    let card = gpu.compute_capability?;
+    let Some(list) = &torch.arch_list else {
+        return Some(Check::unknown(ID, version(torch, "check-kernels-unknown")));
+    };
+    let say = |id| version(torch, id).with("capability", card.to_string()).with("list", list.join(" "));
+    let check = match kernels(card, list) {
+        Kernels::Native(arch) => Check::pass(ID, say("check-kernels-native").with("arch", arch)),
+        Kernels::Ptx(arch) => Check::warn(ID, say("check-kernels-ptx").with("arch", arch)),
+        Kernels::Unknown => Check::unknown(ID, version(torch, "check-kernels-unknown")),
+        Kernels::None => Check::fail(ID, say("check-kernels-none")).hint(another_build(card, list)),
+    };
+    Some(check.on(gpu.index))
+}
+
+/// Which build would have code for the card.
+pub fn another_build(card: ComputeCapability, list: &[String]) -> Message {
+    let arch = format!("sm_{}{}", card.major, card.minor);
+    if is_older_than_all(card, list) {
+        return Message::new("check-kernels-older-hint").with("arch", arch);
+    }
+    match first_cuda(card) {
+        Some(first) => Message::new("check-kernels-newer-hint")
+            .with("tag", format!("cu{}{}", first.major, first.minor))
+            .with("arch", arch),
+        None => Message::new("check-kernels-any-hint").with("arch", arch),
+    }
+}
+
+fn major_minor(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split(['.', '+']);
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+fn package_check(
+    name: &str,
+    package: &Package,
+    torch: &TorchBuild,
+    gpu: Option<&GpuDevice>,
+) -> Option<Check> {
+    let id = format!("stack.{name}");
+    let say = |id| Message::new(id).with("name", name).with("version", package.version.as_str());
+    if let Some(built) = &package.built_for_torch
+        && let (Some(wants), Some(has)) = (major_minor(built), major_minor(&torch.version))
+        && wants != has
+    {
+        let text =
+            say("check-package-torch").with("built", built.as_str()).with("torch", torch.version.as_str());
+        return Some(
+            Check::warn(&id, text).hint(Message::new("check-package-torch-hint").with("name", name)),
+        );
+    }
+    let cuda = torch.cuda_version()?;
+    let built: Vec<Cuda> = package.built_for_cuda.iter().filter_map(|text| Cuda::parse(text)).collect();
+    if !built.is_empty() && built.iter().all(|built| built.major != cuda.major) {
+        let text = say("check-package-cuda")
+            .with("built", package.built_for_cuda.join(", "))
+            .with("cuda", cuda.to_string());
+        return Some(Check::warn(&id, text).hint(Message::new("check-package-cuda-hint").with("name", name)));
+    }
+    // FlashAttention 2 supports Ampere and later, 3 Hopper only (its README).
+    let card = gpu?.compute_capability?;
+    let refuses = match name {
+        "flash-attn" => card < ComputeCapability::new(8, 0),
+        "flash-attn-3" => card.major != 9,
+        _ => false,
+    };
+    refuses.then(|| {
+        Check::warn(&id, say("check-package-card").with("capability", card.to_string()))
+            .hint(Message::new("check-package-card-hint"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::checks;
+    use crate::gpu::checks::CheckStatus;
+    use crate::gpu::device::{ComputeCapability, Driver, GpuDevice};
+    use crate::gpu::stack::{Package, Stack, TorchBuild};
+
+    fn machine(driver: &str, cuda: u32, capability: &str) -> (Driver, GpuDevice) {
+        let driver = Driver { version: Some(driver.into()), cuda_version: Some(cuda), ..Driver::default() };
+        let gpu =
+            GpuDevice { compute_capability: ComputeCapability::parse(capability), ..GpuDevice::default() };
+        (driver, gpu)
+    }
+
+    fn torch(version: &str, cuda: Option<&str>, archs: &str) -> Stack {
+        let arch_list = (!archs.is_empty()).then(|| archs.split(' ').map(str::to_owned).collect());
+        Stack {
+            torch: Some(TorchBuild { arch_list, ..TorchBuild::from_version(version, cuda) }),
+            ..Stack::default()
+        }
+    }
+
+    fn found(stack: &Stack, machine: &(Driver, GpuDevice), id: &str) -> (CheckStatus, String) {
+        let all = checks(stack, &machine.0, Some(&machine.1));
+        let check = all.iter().find(|check| check.id == id).unwrap_or_else(|| panic!("{id} in {all:?}"));
+        let hint = check.hint.as_ref().map(ToString::to_string).unwrap_or_default();
+        (check.status, format!("{} / {hint}", check.text))
+    }
+
+    #[test]
+    fn a_stack_that_fits_passes() {
+        let machine = machine("580.95.05", 13_000, "9.0");
+        let stack = torch("2.11.0+cu130", Some("13.0"), "sm_75 sm_80 sm_86 sm_90 sm_100 sm_120");
+        let all = checks(&stack, &machine.0, Some(&machine.1));
+        assert!(all.len() == 3 && all.iter().all(|check| check.status == CheckStatus::Pass), "{all:?}");
+    }
+
+    #[test]
+    fn a_cpu_build_is_not_the_drivers_fault() {
+        let machine = machine("550.54.14", 12_040, "8.0");
+        let (status, text) = found(&torch("2.4.0+cpu", None, ""), &machine, "stack.torch");
+        assert_eq!(status, CheckStatus::Fail);
+        assert!(text.contains("CUDA build") && !text.contains("update the driver"), "{text}");
+    }
+
+    #[test]
+    fn the_driver_is_too_old_by_major_version_only() {
+        let old = machine("535.183.01", 12_020, "8.0");
+        let (status, text) = found(&torch("2.10.0+cu130", None, "sm_80"), &old, "stack.driver");
+        assert_eq!(status, CheckStatus::Fail);
+        assert!(text.contains("580"), "{text}");
+        let (status, _) = found(&torch("2.8.0+cu128", None, "sm_80"), &old, "stack.driver");
+        assert_eq!(status, CheckStatus::Pass);
+    }
+
+    #[test]
+    fn missing_kernels_lead_to_a_newer_or_an_older_build() {
+        let blackwell = machine("580.95.05", 13_000, "12.0");
+        let (status, text) =
+            found(&torch("2.11.0+cu126", None, "sm_50 sm_80 sm_90"), &blackwell, "stack.kernels");
+        assert_eq!(status, CheckStatus::Fail);
+        assert!(text.contains("cu128"), "{text}");
+        let volta = machine("580.95.05", 13_000, "7.0");
+        let (status, text) = found(&torch("2.11.0+cu128", None, "sm_75 sm_80"), &volta, "stack.kernels");
+        assert_eq!(status, CheckStatus::Fail);
+        assert!(text.contains("older") && text.contains("sm_70"), "{text}");
+        let (status, _) =
+            found(&torch("2.11.0+cu128", None, "sm_90 compute_90"), &blackwell, "stack.kernels");
+        assert_eq!(status, CheckStatus::Warn);
+    }
+
+    #[test]
+    fn packages_compiled_against_something_else_are_named() {
+        let machine = machine("580.95.05", 13_000, "7.5");
+        let mut stack = torch("2.8.0+cu128", Some("12.8"), "sm_75");
+        let built = |torch: Option<&str>, cuda: &[&str]| Package {
+            version: "1".into(),
+            built_for_torch: torch.map(str::to_owned),
+            built_for_cuda: cuda.iter().map(|c| (*c).to_owned()).collect(),
+        };
+        stack.packages.insert("xformers".into(), built(Some("2.7.1+cu126"), &[]));
+        stack.packages.insert("bitsandbytes".into(), built(None, &["11.8"]));
+        stack.packages.insert("flash-attn".into(), built(Some("2.8"), &["12"]));
+        stack.packages.insert("transformers".into(), built(None, &[]));
+        for id in ["stack.xformers", "stack.bitsandbytes", "stack.flash-attn"] {
+            assert_eq!(found(&stack, &machine, id).0, CheckStatus::Warn, "{id}");
+        }
+        let all = checks(&stack, &machine.0, Some(&machine.1));
+        assert!(!all.iter().any(|check| check.id == "stack.transformers"));
+    }
+}
