@@ -18,6 +18,8 @@ const FILES: &[(&str, &str)] = &[
     ("sitecustomize.py", include_str!("sitecustomize.py")),
     ("onecard_hook.py", include_str!("onecard_hook.py")),
     ("onecard_torch.py", include_str!("onecard_torch.py")),
+    ("onecard_modes.py", include_str!("onecard_modes.py")),
+    ("onecard_memory.py", include_str!("onecard_memory.py")),
     ("onecard_census.py", include_str!("onecard_census.py")),
     ("onecard_ring.py", include_str!("onecard_ring.py")),
     ("onecard_saves.py", include_str!("onecard_saves.py")),

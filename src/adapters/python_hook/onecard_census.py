@@ -10,7 +10,7 @@ torch = sys.modules["torch"]
 
 GRAPH_NODES = 20000
 GRAPH_NS = 30 * 1000 * 1000
-MODULE_NS = 300 * 1000 * 1000
+MODULE_NS = 150 * 1000 * 1000
 OPTIMIZER_LIMIT = 64
 
 
@@ -104,46 +104,81 @@ WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", "OptimizedMod
 
 
 def modules(optimizer):
-    """Every module of the process, found as the collector's objects: the optimizer knows no modules."""
+    """The modules that hold what is trained, and other models beside them. The optimizer knows no modules: they are
+    looked for in the variables of the functions that are running, else among all objects of the collector."""
     began = now()
-    base = torch.nn.Module
-    known, found, partial = {}, [], False
+    trained = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    facts, other, hits = _pick(_near(), trained)
+    partial = False
+    if hits < len(trained):
+        found, partial = _all(began)
+        if found:
+            facts, other, hits = _pick(found, trained)
+    tell("model", partial=partial or None, other=other, ns=now() - began, **(facts or {}))
+
+
+def _is_module(thing, known={}):
+    # By the type's own ancestry: `isinstance` asks the object, and a lazy proxy would wake up.
+    kind = type(thing)
+    answer = known.get(kind)
+    if answer is None:
+        answer = torch.nn.Module in kind.__mro__ and hasattr(kind, "_call_impl")
+        if len(known) < 10000:
+            known[kind] = answer
+    return answer and "_modules" in thing.__dict__
+
+
+def _near():
+    found, frame, depth = {}, sys._getframe(1), 0
+    while frame is not None and depth < 80:
+        names = frame.f_globals if frame.f_globals.get("__name__") == "__main__" else {}
+        for scope in (frame.f_locals, names):
+            for name, thing in list(scope.items()):
+                inside = ()
+                if type(thing) in (list, tuple) and len(thing) <= 16:
+                    inside = thing
+                elif type(thing) is dict and len(thing) <= 16:
+                    inside = list(thing.values())
+                elif name == "self":
+                    inside = list(getattr(thing, "__dict__", {}).values())
+                for one in (thing,) + tuple(inside):
+                    if _is_module(one):
+                        found[id(one)] = one
+        frame, depth = frame.f_back, depth + 1
+    return list(found.values())
+
+
+def _all(began):
+    found = []
     for index, thing in enumerate(gc.get_objects()):
-        kind = type(thing)
-        # By the type's own ancestry: `isinstance` asks the object, and a lazy proxy would wake up.
-        is_module = known.get(kind)
-        if is_module is None:
-            is_module = known[kind] = base in kind.__mro__
-        if is_module and "_modules" in thing.__dict__:
+        if _is_module(thing):
             found.append(thing)
-        if not index & 0xFFFF and now() - began > MODULE_NS:
-            partial = True
-            break
-    thing = None
+        if not index & 0x3FFF and now() - began > MODULE_NS:
+            return found, True
+    return found, False
+
+
+def _pick(found, trained):
+    """Of the roots among these, the largest that holds what is trained, and the size of the unrelated ones."""
     children = set()
     for module in found:
-        for child in module._modules.values():
-            children.add(id(child))
-    trained = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    roots = [module for module in found if id(module) not in children]
-    best, facts = None, None
-    other = 0
-    for root in roots:
-        one = _root(root, trained)
+        stack = list(module._modules.values())
+        while stack:
+            child = stack.pop()
+            if child is not None and id(child) not in children:
+                children.add(id(child))
+                stack.extend(child._modules.values())
+    best, other = None, 0
+    for root in found:
+        one = _root(root, trained) if id(root) not in children else None
         if one is None:
             continue
-        if one["trained"] and (best is None or one["total"] > best):
-            if facts is not None:
-                other += facts["total"]
-            best, facts = one["total"], one
-        elif not one["shared"]:
+        if not one["hits"]:
             other += one["total"]
-    if facts is None:
-        tell("model", partial=partial or None, other=other, ns=now() - began)
-        return
-    facts.pop("trained")
-    facts.pop("shared")
-    tell("model", partial=partial or None, other=other, ns=now() - began, **facts)
+        elif best is None or (one["hits"], one["total"]) > (best["hits"], best["total"]):
+            best = one
+    hits = best.pop("hits") if best else 0
+    return best, other, hits
 
 
 def _root(root, trained):
@@ -211,8 +246,7 @@ def _root(root, trained):
         "wrappers": wrappers,
         "attention": attention if isinstance(attention, str) else None,
         "checkpointing": checkpointing,
-        "trained": hits,
-        "shared": bool(hits),
+        "hits": hits,
     }
 
 

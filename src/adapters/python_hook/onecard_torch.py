@@ -1,4 +1,4 @@
-"""Places in torch itself: optimizer steps, backward passes, autocast, the scaler, the allocator.
+"""Places in torch itself: optimizer steps and backward passes; the other places are in the files it loads.
 
 No place changes what torch does or waits for the GPU. Where torch lacks one, its name goes into `missing`.
 """
@@ -13,35 +13,31 @@ import onecard_hook as hook
 S, now, write, tell, fault = hook.S, hook.now, hook.write, hook.tell, hook.fault
 
 torch = None
-census = None
-saves = None
-# Read the allocator at every step at first, then so seldom that it costs this much a step at most.
-MEMORY_NS_A_STEP = 10000
-memory_every = 1
-memory_cost = 0
+census = saves = memory = None
 
 
 def is_compiling():
     return False
 
 
-
 def install(module):
-    global torch, census, saves, is_compiling
+    global torch, census, saves, memory, is_compiling
     began = now()
     torch = module
     is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", is_compiling)
     census = hook.part("onecard_census")
     saves = hook.part("onecard_saves")
+    memory = hook.part("onecard_memory")
+    modes = hook.part("onecard_modes")
     missing = []
     for name, place in (
         ("optimizer", _optimizer),
         ("backward", _backward),
-        ("autocast", _autocast),
-        ("scaler", _scaler),
-        ("memory", _memory_places),
-        ("checkpointing", _checkpointing),
-        ("graphs", _graphs),
+        ("autocast", modes.autocast),
+        ("scaler", modes.scaler),
+        ("memory", memory.places),
+        ("checkpointing", modes.checkpointing),
+        ("graphs", modes.graphs),
         ("save", saves.torch_save),
     ):
         try:
@@ -151,10 +147,10 @@ def _step(optimizer, t):
         return
     S.steps += 1
     S.round = {seen.number}
-    _step_record(optimizer, seen, t, False)
+    step_record(optimizer, seen, t, False)
 
 
-def _step_record(optimizer, seen, t, replayed):
+def step_record(optimizer, seen, t, replayed):
     losses, S.losses = S.losses, []
     micro = len(losses)
     parts = [
@@ -176,8 +172,8 @@ def _step_record(optimizer, seen, t, replayed):
             parts.append(
                 ',"ll":[' + ",".join("[%d,%s,%d]" % (c, _json_number(v), m) for c, v, m in late) + "]"
             )
-    if S.steps <= 16 or S.steps % memory_every == 0:
-        parts.append(_memory_text())
+    if S.steps <= 16 or S.steps % memory.every == 0:
+        parts.append(memory.text())
     if S.scalers:
         if S.scale is not None:
             parts.append(',"sc":' + _json_number(S.scale))
@@ -296,7 +292,7 @@ def _look_at_witness():
         return
     S.witness[1] = parameter._version
     S.steps += 1
-    _step_record(None, None, now(), False)
+    step_record(None, None, now(), False)
 
 
 def take_loss(tensor):
@@ -306,256 +302,15 @@ def take_loss(tensor):
     elif tensor.device.type == "cpu":
         S.losses.append(float(tensor.detach().item()))
     elif tensor.device.type == "cuda":
-        if S.ring is None:
-            S.ring = hook.part("onecard_ring").Ring(torch, S)
-        S.losses.append(S.ring.push(tensor))
+        S.losses.append(ring().push(tensor))
     else:
         S.losses.append(None)
 
 
-# --- autocast, scaler, checkpointing, graphs ---------------------------------------------------------------
-
-
-def _autocast():
-    autocast = torch.amp.autocast_mode.autocast
-    real = autocast.__enter__
-
-    @functools.wraps(real)
-    def enter(self):
-        result = real(self)
-        try:
-            if self._enabled:
-                key = "%s:%s" % (self.device, str(self.fast_dtype)[6:])
-                S.autocast[key] = S.autocast.get(key, 0) + 1
-                S.autocast_now[key] = True
-        except Exception as error:
-            fault("autocast", error)
-        return result
-
-    autocast.__enter__ = enter
-
-
-def _scaler():
-    try:
-        scaler = torch.amp.grad_scaler.GradScaler
-    except AttributeError:
-        scaler = torch.cuda.amp.grad_scaler.GradScaler
-    real_step, real_scale, real_update = scaler.step, scaler.scale, scaler.update
-
-    @functools.wraps(real_scale)
-    def scale(self, outputs):
-        if not S.off and self._enabled and isinstance(outputs, torch.Tensor):
-            try:
-                take_loss(outputs)
-                S.loss_told = True
-            except Exception as error:
-                fault("scale", error)
-        return real_scale(self, outputs)
-
-    @functools.wraps(real_step)
-    def step(self, optimizer, *args, **kwargs):
-        before = S.raw
-        result = real_step(self, optimizer, *args, **kwargs)
-        if self._enabled and not S.off:
-            S.scalers = 1
-            S.fused_scaler = bool(getattr(optimizer, "_step_supports_amp_scaling", False))
-            if S.raw == before and not is_compiling():
-                S.skipped += 1
-                S.losses = []
-        return result
-
-    @functools.wraps(real_update)
-    def update(self, *args, **kwargs):
-        result = real_update(self, *args, **kwargs)
-        if self._enabled and not S.off:
-            try:
-                _take_scale(self)
-            except Exception as error:
-                fault("scaler", error)
-        return result
-
-    scaler.scale, scaler.step, scaler.update = scale, step, update
-
-
-def _take_scale(scaler):
-    value = scaler._scale
-    if value is None:
-        return
-    if value.device.type == "cpu":
-        S.scale = value.item()
-    elif value.device.type == "cuda":
-        if S.ring is None:
-            S.ring = hook.part("onecard_ring").Ring(torch, S)
-        S.ring.push_scale(value, S.fused_scaler)
-
-
-def _checkpointing():
-    module = torch.utils.checkpoint
-    name = "_checkpoint_without_reentrant_generator"
-    if not hasattr(module, name):
-        name = "_checkpoint_without_reentrant"
-    real = getattr(module, name)
-
-    @functools.wraps(real)
-    def counted(*args, **kwargs):
-        S.checkpoint_calls += 1
-        return real(*args, **kwargs)
-
-    setattr(module, name, counted)
-
-
-def _graphs():
-    graph = torch.cuda.graphs.CUDAGraph
-    real_end, real_replay = graph.capture_end, graph.replay
-
-    @functools.wraps(real_end)
-    def capture_end(self):
-        result = real_end(self)
-        S.graph_steps[id(self)] = (S.capturing_steps, S.capturing_backwards)
-        S.capturing_steps = S.capturing_backwards = 0
-        return result
-
-    @functools.wraps(real_replay)
-    def replay(self):
-        result = real_replay(self)
-        if not S.off:
-            try:
-                _replayed(*S.graph_steps.get(id(self), (0, 0)))
-            except Exception as error:
-                fault("replay", error)
-        return result
-
-    graph.capture_end, graph.replay = capture_end, replay
-
-
-def _replayed(steps_inside, backwards_inside):
-    S.graph_replays += 1
-    S.backwards += backwards_inside
-    if not steps_inside:
-        return
-    began = now()
-    for seen in list(S.optimizers.values()):
-        optimizer = seen.ref()
-        if optimizer is not None:
-            S.steps += 1
-            seen.steps += 1
-            S.round = {seen.number}
-            seen.after = S.backwards
-            _step_record(optimizer, seen, began, True)
-            break
-    S.step_ns += now() - began
-
-
-# --- the allocator -----------------------------------------------------------------------------------------
-
-
-def _memory_places():
-    import torch.cuda.memory as memory
-
-    real = memory.reset_peak_memory_stats
-
-    @functools.wraps(real)
-    def reset_peak_memory_stats(*args, **kwargs):
-        _before_reset()
-        return real(*args, **kwargs)
-
-    memory.reset_peak_memory_stats = reset_peak_memory_stats
-    torch.cuda.reset_peak_memory_stats = reset_peak_memory_stats
-    accelerator = getattr(torch, "accelerator", None)
-    other = getattr(accelerator, "reset_peak_memory_stats", None)
-    if other is not None:
-
-        @functools.wraps(other)
-        def reset_accelerator(*args, **kwargs):
-            _before_reset()
-            return other(*args, **kwargs)
-
-        accelerator.reset_peak_memory_stats = reset_accelerator
-        if hasattr(accelerator, "memory"):
-            accelerator.memory.reset_peak_memory_stats = reset_accelerator
-    # Runs when CUDA starts, or now if it has; never starts it.
-    torch.cuda._lazy_call(_cuda_started)
-
-
-def _cuda_started():
-    try:
-        torch._C._cuda_attach_out_of_memory_observer(_out_of_memory)
-    except Exception as error:
-        fault("oom observer", error)
-
-
-def _before_reset():
-    try:
-        for device, m in read_memory():
-            tell("mem", device=device, why="reset", **m)
-    except Exception as error:
-        fault("reset", error)
-
-
-def read_memory():
-    """[(device, figures)] of the devices this process uses, with the running peaks across resets."""
-    if not torch.cuda.is_initialized():
-        return []
-    rows = []
-    current = torch.cuda.current_device()
-    for device in sorted({current} | set(S.peaks)):
-        stats = torch._C._cuda_memoryStats(device)
-        live, held = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
-        peak = S.peaks.setdefault(device, [0, 0])
-        peak[0] = max(peak[0], live["peak"])
-        peak[1] = max(peak[1], held["peak"])
-        rows.append(
-            (
-                device,
-                {
-                    "alloc": live["current"],
-                    "reserved": held["current"],
-                    "peak_alloc": peak[0],
-                    "peak_reserved": peak[1],
-                    "retries": stats.get("num_alloc_retries"),
-                    "ooms": stats.get("num_ooms"),
-                },
-            )
-        )
-    return rows
-
-
-def _memory_text():
-    global memory_every, memory_cost
-    if not torch.cuda.is_initialized():
-        return ""
-    began = now()
-    rows = read_memory()
-    cost = now() - began
-    memory_cost = cost if not memory_cost else (memory_cost * 7 + cost) // 8
-    memory_every = max(1, min(64, memory_cost // MEMORY_NS_A_STEP))
-    # The device with the most is the one that runs out.
-    m = max((row[1] for row in rows), key=lambda m: m["peak_alloc"])
-    return ',"a":%d,"pa":%d,"pr":%d,"re":%d,"oo":%d' % (
-        m["alloc"],
-        m["peak_alloc"],
-        m["peak_reserved"],
-        m["retries"] or 0,
-        m["ooms"] or 0,
-    )
-
-
-def _out_of_memory(device, requested, total, free):
-    """Called by the allocator, its lock released, just before it raises."""
-    try:
-        figures = dict(read_memory()).get(device, {})
-        tell(
-            "oom",
-            device=device,
-            requested=requested,
-            total=total,
-            free=free,
-            step=S.steps,
-            in_backward=S.depth > 0,
-            **figures
-        )
-    except Exception as error:
-        fault("oom", error)
+def ring():
+    if S.ring is None:
+        S.ring = hook.part("onecard_ring").Ring(torch, S)
+    return S.ring
 
 
 # --- the end -----------------------------------------------------------------------------------------------
@@ -576,7 +331,7 @@ def _at_exit():
             for c, v, m in S.late:
                 write('{"k":"late","t":%d,"ll":[[%d,%s,%d]]}\n' % (now(), c, _json_number(v), m))
             S.late = []
-        for device, m in read_memory():
+        for device, m in memory.read():
             tell("mem", device=device, why="exit", **m)
         saves.look_for_moves(True)
         census.flags()

@@ -1,0 +1,137 @@
+"""Autocast, the gradient scaler, checkpointed segments, captured graphs: how the steps were computed."""
+import functools
+import sys
+
+import onecard_hook as hook
+
+S, now, fault = hook.S, hook.now, hook.fault
+torch = sys.modules["torch"]
+core = sys.modules["onecard_torch"]
+
+
+def autocast():
+    kind = torch.amp.autocast_mode.autocast
+    real = kind.__enter__
+
+    @functools.wraps(real)
+    def enter(self):
+        result = real(self)
+        try:
+            if self._enabled:
+                key = "%s:%s" % (self.device, str(self.fast_dtype)[6:])
+                S.autocast[key] = S.autocast.get(key, 0) + 1
+                S.autocast_now[key] = True
+        except Exception as error:
+            fault("autocast", error)
+        return result
+
+    kind.__enter__ = enter
+
+
+def scaler():
+    try:
+        kind = torch.amp.grad_scaler.GradScaler
+    except AttributeError:
+        kind = torch.cuda.amp.grad_scaler.GradScaler
+    real_step, real_scale, real_update = kind.step, kind.scale, kind.update
+
+    @functools.wraps(real_scale)
+    def scale(self, outputs):
+        if not S.off and self._enabled and isinstance(outputs, torch.Tensor):
+            try:
+                core.take_loss(outputs)
+                S.loss_told = True
+            except Exception as error:
+                fault("scale", error)
+        return real_scale(self, outputs)
+
+    @functools.wraps(real_step)
+    def step(self, optimizer, *args, **kwargs):
+        before = S.raw
+        result = real_step(self, optimizer, *args, **kwargs)
+        if self._enabled and not S.off:
+            S.scalers = 1
+            S.fused_scaler = bool(getattr(optimizer, "_step_supports_amp_scaling", False))
+            if S.raw == before and not core.is_compiling():
+                S.skipped += 1
+                S.losses = []
+        return result
+
+    @functools.wraps(real_update)
+    def update(self, *args, **kwargs):
+        result = real_update(self, *args, **kwargs)
+        if self._enabled and not S.off:
+            try:
+                _take_scale(self)
+            except Exception as error:
+                fault("scaler", error)
+        return result
+
+    kind.scale, kind.step, kind.update = scale, step, update
+
+
+def _take_scale(scaler):
+    value = scaler._scale
+    if value is None:
+        return
+    if value.device.type == "cpu":
+        S.scale = value.item()
+    elif value.device.type == "cuda":
+        core.ring().push_scale(value, S.fused_scaler)
+
+
+def checkpointing():
+    module = torch.utils.checkpoint
+    name = "_checkpoint_without_reentrant_generator"
+    if not hasattr(module, name):
+        name = "_checkpoint_without_reentrant"
+    real = getattr(module, name)
+
+    @functools.wraps(real)
+    def counted(*args, **kwargs):
+        S.checkpoint_calls += 1
+        return real(*args, **kwargs)
+
+    setattr(module, name, counted)
+
+
+def graphs():
+    graph = torch.cuda.graphs.CUDAGraph
+    real_end, real_replay = graph.capture_end, graph.replay
+
+    @functools.wraps(real_end)
+    def capture_end(self):
+        result = real_end(self)
+        S.graph_steps[id(self)] = (S.capturing_steps, S.capturing_backwards)
+        S.capturing_steps = S.capturing_backwards = 0
+        return result
+
+    @functools.wraps(real_replay)
+    def replay(self):
+        result = real_replay(self)
+        if not S.off:
+            try:
+                _replayed(*S.graph_steps.get(id(self), (0, 0)))
+            except Exception as error:
+                fault("replay", error)
+        return result
+
+    graph.capture_end, graph.replay = capture_end, replay
+
+
+def _replayed(steps_inside, backwards_inside):
+    S.graph_replays += 1
+    S.backwards += backwards_inside
+    if not steps_inside:
+        return
+    began = now()
+    for seen in list(S.optimizers.values()):
+        optimizer = seen.ref()
+        if optimizer is not None:
+            S.steps += 1
+            seen.steps += 1
+            S.round = {seen.number}
+            seen.after = S.backwards
+            core.step_record(optimizer, seen, began, True)
+            break
+    S.step_ns += now() - began
