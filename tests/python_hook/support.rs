@@ -55,6 +55,7 @@ fn base_command(argv: &[&str], folder: &Path, env: &[(&str, &str)]) -> Command {
 
 pub(crate) fn with_hook(argv: &[&str], folder: &Path, env: &[(&str, &str)]) -> Run {
     let mut session = HookSession::prepare(folder).expect("a temporary folder");
+    session.command(&argv.iter().map(Into::into).collect::<Vec<_>>());
     let mut command = base_command(argv, folder, env);
     let before = env.iter().map(|(key, value)| (OsStr::new(*key), OsStr::new(*value)));
     for (key, value) in session.env_changes(before) {

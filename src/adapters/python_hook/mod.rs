@@ -4,6 +4,8 @@
 //! process appends to a file of its own in a private folder. Nothing here can harm the run: what cannot be
 //! set up or read is a gap with its reason.
 
+mod absence;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -37,6 +39,8 @@ pub struct HookSession {
     folder: tempfile::TempDir,
     log: HookLog,
     files: BTreeMap<OsString, Tail>,
+    /// Why the hook cannot load, as far as the command shows it.
+    absence: Option<String>,
     unread: Vec<Gap>,
 }
 
@@ -82,6 +86,7 @@ impl HookSession {
             folder,
             log: HookLog::new(monotonic_nanos()),
             files: BTreeMap::new(),
+            absence: None,
             unread: Vec::new(),
         })
     }
@@ -89,6 +94,11 @@ impl HookSession {
     /// Counts seconds from now: to be called when the child starts.
     pub fn restart_clock(&mut self) {
         self.log.set_origin(monotonic_nanos());
+    }
+
+    /// The command that will run, to be able to say why the hook did not load if it does not.
+    pub fn command(&mut self, command: &[OsString]) {
+        self.absence = absence::reason(command);
     }
 
     /// What the child's environment gets, given the one it would have.
@@ -123,7 +133,7 @@ impl HookSession {
             self.log.torn_line();
         }
         let log = std::mem::take(&mut self.log);
-        let mut report = log.finish();
+        let mut report = log.finish(self.absence.take());
         report.gaps.append(&mut self.unread);
         report
     }

@@ -236,8 +236,12 @@ def _root(root, trained):
         if inside is None or type(inner).__name__ not in WRAPPERS and not type(inner).__name__.startswith(("FSDP", "Peft", "Lora")):
             break
         inner, depth = inside, depth + 1
+    name = type(inner).__name__
+    if name.startswith("FSDP"):
+        # FSDP2 put its own class in front of the model's.
+        name = name[4:]
     return {
-        "class": type(inner).__name__,
+        "class": name,
         "total": total,
         "trainable": trainable,
         "params": params,
@@ -373,7 +377,7 @@ READS = (
     ("tf32_matmul", lambda: _tf32("cuda", "matmul", lambda: torch.backends.cuda.matmul.allow_tf32)),
     ("tf32_cudnn", lambda: _tf32("cuda", "conv", lambda: torch.backends.cudnn.allow_tf32)),
     ("matmul_precision", _precision),
-    ("deterministic", torch.are_deterministic_algorithms_enabled),
+    ("deterministic", lambda: torch.are_deterministic_algorithms_enabled()),
     ("cudnn_deterministic", lambda: torch._C._get_cudnn_deterministic()),
     ("cudnn_benchmark", lambda: torch._C._get_cudnn_benchmark()),
     ("allocator", lambda: torch.cuda.get_allocator_backend() if torch.cuda.is_initialized() else None),

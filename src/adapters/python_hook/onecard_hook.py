@@ -46,7 +46,7 @@ class State(object):
         self.step_ns = self.once_ns = 0
         self.optimizers = {}
         self.round = set()
-        self.steps = self.raw = self.backwards = self.depth = 0
+        self.steps = self.raw = self.backwards = self.passes = 0
         # A parameter and its version: tells of steps that no optimizer tells of.
         self.witness = None
         self.stepping = False
@@ -229,6 +229,11 @@ class Finder(object):
             run(module)
             _arrived(name, module)
 
+        code = exec_module.__code__
+        if hasattr(code, "replace"):
+            # Python leaves the import system's own frames out of tracebacks: an error inside of the module looks as
+            # it would without us.
+            exec_module.__code__ = code.replace(co_filename="<frozen importlib._bootstrap_external>")
         # On this one loader object only; its type and every other use of it stay.
         loader.exec_module = exec_module
         return spec

@@ -6,6 +6,7 @@ import onecard_hook as hook
 
 S, now, tell, fault = hook.S, hook.now, hook.tell, hook.fault
 torch = sys.modules["torch"]
+core = sys.modules["onecard_torch"]
 
 # Read at every step at first, then so seldom that it costs this much a step on average.
 NS_A_STEP = 10000
@@ -115,7 +116,7 @@ def _out_of_memory(device, requested, total, free):
             total=total,
             free=free,
             step=S.steps,
-            in_backward=S.depth > 0,
+            in_backward=core.in_backward(),
             **figures
         )
     except Exception as error:

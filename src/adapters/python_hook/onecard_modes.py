@@ -122,6 +122,7 @@ def graphs():
 def _replayed(steps_inside, backwards_inside):
     S.graph_replays += 1
     S.backwards += backwards_inside
+    S.passes += backwards_inside
     if not steps_inside:
         return
     began = now()
@@ -131,7 +132,7 @@ def _replayed(steps_inside, backwards_inside):
             S.steps += 1
             seen.steps += 1
             S.round = {seen.number}
-            seen.after = S.backwards
+            seen.after = S.passes
             core.step_record(optimizer, seen, began, True)
             break
     S.step_ns += now() - began

@@ -21,32 +21,49 @@ def is_compiling():
 
 
 def install(module):
-    global torch, census, saves, memory, is_compiling
+    global torch, is_compiling
     began = now()
     torch = module
     is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", is_compiling)
-    census = hook.part("onecard_census")
-    saves = hook.part("onecard_saves")
-    memory = hook.part("onecard_memory")
-    modes = hook.part("onecard_modes")
     missing = []
     for name, place in (
         ("optimizer", _optimizer),
         ("backward", _backward),
-        ("autocast", modes.autocast),
-        ("scaler", modes.scaler),
-        ("memory", memory.places),
-        ("checkpointing", modes.checkpointing),
-        ("graphs", modes.graphs),
-        ("save", saves.torch_save),
+        ("census", _census),
+        ("autocast", lambda: hook.part("onecard_modes").autocast()),
+        ("scaler", lambda: hook.part("onecard_modes").scaler()),
+        ("checkpointing", lambda: hook.part("onecard_modes").checkpointing()),
+        ("graphs", lambda: hook.part("onecard_modes").graphs()),
+        ("memory", _memory),
+        ("save", _saves),
     ):
         try:
             place()
         except Exception:
+            # An old or cut-down torch lacks it; the rest works without.
             missing.append(name)
     atexit.register(_at_exit)
     S.missing = missing
     tell_torch(ns=now() - began)
+
+
+def _census():
+    global census
+    census = hook.part("onecard_census")
+
+
+def _memory():
+    global memory
+    part = hook.part("onecard_memory")
+    part.places()
+    memory = part
+
+
+def _saves():
+    global saves
+    part = hook.part("onecard_saves")
+    part.torch_save()
+    saves = part
 
 
 def tell_torch(ns=None):
@@ -60,8 +77,8 @@ def tell_torch(ns=None):
     tell(
         "torch",
         pid=S.pid,
-        version=str(torch.__version__),
-        cuda=torch.version.cuda,
+        version=str(getattr(torch, "__version__", None)),
+        cuda=getattr(getattr(torch, "version", None), "cuda", None),
         rank=rank,
         local_rank=_number("LOCAL_RANK"),
         world=world,
@@ -133,10 +150,10 @@ def _step(optimizer, t):
         # Nothing runs now: the step happens at each replay of the graph.
         S.capturing_steps += 1
         return
-    if S.backwards and seen.after == S.backwards and seen.steps:
+    if S.passes and seen.after == S.passes and seen.steps:
         # No backward pass since: the same step in several calls (ZeRO's groups, a subclass that calls super).
         return
-    seen.after = S.backwards
+    seen.after = S.passes
     seen.steps += 1
     if seen.steps == 1:
         _first_step(optimizer, seen)
@@ -172,7 +189,7 @@ def step_record(optimizer, seen, t, replayed):
             parts.append(
                 ',"ll":[' + ",".join("[%d,%s,%d]" % (c, _json_number(v), m) for c, v, m in late) + "]"
             )
-    if S.steps <= 16 or S.steps % memory.every == 0:
+    if memory is not None and (S.steps <= 16 or S.steps % memory.every == 0):
         parts.append(memory.text())
     if S.scalers:
         if S.scale is not None:
@@ -186,16 +203,19 @@ def step_record(optimizer, seen, t, replayed):
     # A run of millions of steps keeps its file small: the counts in each record are sums.
     if S.steps <= 50000 or S.steps % (10 if S.steps <= 500000 else 100) == 0:
         write("".join(parts))
-    if S.pending_moves:
+    if S.pending_moves and saves is not None:
         saves.look_for_moves(False)
     if S.steps & (S.steps - 1) == 0 or S.steps % 1000 == 0:
         once = now()
-        census.flags()
+        if census is not None:
+            census.flags()
         _health()
         S.once_ns += now() - once
 
 
 def _first_step(optimizer, seen):
+    if census is None:
+        return
     began = now()
     try:
         census.optimizer(optimizer, seen.number)
@@ -230,29 +250,38 @@ def _learning_rate(optimizer):
 
 
 def _backward():
-    real = torch.autograd.backward
+    # `backward` and `grad` call this helper first, with their roots. It has returned before the engine runs, so that
+    # nothing of ours stands in the traceback of an error in a backward pass.
+    real = torch.autograd._make_grads
 
     @functools.wraps(real)
-    def backward(*args, **kwargs):
-        if S.off:
-            return real(*args, **kwargs)
-        if S.depth:
-            # A checkpointed segment runs a backward pass of its own inside of the outer one.
-            S.checkpoint_calls += 1
-            return real(*args, **kwargs)
-        began = now()
-        try:
-            _before_backward(args[0] if args else kwargs.get("tensors"))
-        except Exception as error:
-            fault("backward", error)
-        S.step_ns += now() - began
-        S.depth += 1
-        try:
-            return real(*args, **kwargs)
-        finally:
-            S.depth -= 1
+    def make_grads(outputs, *args, **kwargs):
+        if not S.off:
+            began = now()
+            try:
+                _before_pass(outputs, sys._getframe(1).f_code.co_name)
+            except Exception as error:
+                fault("backward", error)
+            S.step_ns += now() - began
+        return real(outputs, *args, **kwargs)
 
-    torch.autograd.backward = backward
+    torch.autograd._make_grads = make_grads
+
+
+def in_backward():
+    """Whether this thread works for the autograd engine now."""
+    task = getattr(torch._C, "_current_graph_task_id", None)
+    return task is not None and task() != -1
+
+
+def _before_pass(roots, caller):
+    if in_backward():
+        # A checkpointed segment runs a backward pass of its own inside of the outer one.
+        S.checkpoint_calls += 1
+    else:
+        S.passes += 1
+        if caller == "backward":
+            _before_backward(roots)
 
 
 def _before_backward(roots):
@@ -273,7 +302,7 @@ def _before_backward(roots):
         S.loss_told = False
     elif root is not None:
         take_loss(root)
-    if root is not None and S.backwards in (1, 2, 20):
+    if root is not None and census is not None and S.backwards in (1, 2, 20):
         began = now()
         try:
             census.graph(root, S.backwards)
@@ -331,10 +360,14 @@ def _at_exit():
             for c, v, m in S.late:
                 write('{"k":"late","t":%d,"ll":[[%d,%s,%d]]}\n' % (now(), c, _json_number(v), m))
             S.late = []
-        for device, m in memory.read():
-            tell("mem", device=device, why="exit", **m)
-        saves.look_for_moves(True)
-        census.flags()
+        if memory is not None:
+            for device, m in memory.read():
+                tell("mem", device=device, why="exit", **m)
+        if saves is not None:
+            saves.look_for_moves(True)
+        if census is not None:
+            census.gpu()
+            census.flags()
         _health()
     except Exception as error:
         try:

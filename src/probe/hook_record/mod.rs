@@ -137,13 +137,16 @@ impl HookLog {
             .or_else(|| self.processes.values().find(|process| process.steps() == most))
     }
 
-    pub fn finish(self) -> HookReport {
+    /// `absence`: why no interpreter could load the hook, where that is known.
+    pub fn finish(self, absence: Option<String>) -> HookReport {
         let mut gaps = Vec::new();
         let Some(main) = self.main() else {
-            let reason = if self.interpreters == 0 {
-                "no Python interpreter loaded the hook"
+            let reason = if self.interpreters > 0 {
+                "Python ran, but nothing imported torch".to_owned()
+            } else if let Some(absence) = absence {
+                format!("hook absent: {absence}")
             } else {
-                "Python ran, but nothing imported torch"
+                "hook absent: no Python interpreter of the child loaded it".to_owned()
             };
             gaps.push(Gap::new("torch", reason));
             return HookReport { gaps, ..HookReport::default() };

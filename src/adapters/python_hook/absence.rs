@@ -1,0 +1,89 @@
+//! Why the hook could not load, as far as the command itself shows it.
+
+use std::ffi::OsString;
+
+/// A reason for a command whose Python was told not to look at its environment, or that is wrapped in
+/// something that does not pass the environment on.
+pub(super) fn reason(command: &[OsString]) -> Option<String> {
+    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    for (at, word) in words.iter().enumerate() {
+        let name = word.rsplit('/').next().unwrap_or(word);
+        if is_python(name) {
+            if let Some(flag) = words[at + 1..]
+                .iter()
+                .take_while(|word| word.starts_with('-'))
+                .find_map(|word| closing_flag(word))
+            {
+                return Some(format!(
+                    "python {flag} does not look at PYTHONPATH or does not run sitecustomize"
+                ));
+            }
+        }
+        let wrapper = match name {
+            "env"
+                if words[at + 1..]
+                    .iter()
+                    .take_while(|word| word.starts_with('-'))
+                    .any(|word| *word == "-i" || *word == "-") =>
+            {
+                Some("env -i clears the environment")
+            }
+            "sudo" => Some("sudo clears the environment"),
+            "docker" | "podman" | "apptainer" | "singularity" => {
+                Some("a container does not see this environment")
+            }
+            "ssh" | "srun" | "kubectl" => {
+                Some("the command runs on another machine or in another environment")
+            }
+            _ => None,
+        };
+        if let Some(wrapper) = wrapper {
+            return Some(wrapper.to_owned());
+        }
+    }
+    None
+}
+
+fn is_python(name: &str) -> bool {
+    let rest = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
+    rest.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
+}
+
+/// `-I`, `-E` or `-S`, alone or among others (`-Iu`); flags that take a value end the search.
+fn closing_flag(word: &str) -> Option<&'static str> {
+    let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
+    for letter in letters.chars() {
+        match letter {
+            'I' => return Some("-I"),
+            'E' => return Some("-E"),
+            'S' => return Some("-S"),
+            'c' | 'm' | 'W' | 'X' => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reason;
+
+    #[test]
+    fn the_command_tells_why() {
+        let of = |line: &str| reason(&line.split(' ').map(Into::into).collect::<Vec<_>>());
+        let flag = |flag: &str| {
+            Some(format!("python {flag} does not look at PYTHONPATH or does not run sitecustomize"))
+        };
+        assert_eq!(of("python -I train.py"), flag("-I"));
+        assert_eq!(of("/usr/bin/python3.11 -uE train.py"), flag("-E"));
+        assert_eq!(of("uv run python3 -S -m train"), flag("-S"));
+        assert_eq!(of("python train.py -I"), None);
+        assert_eq!(of("python -mEmbed"), None);
+        assert_eq!(of("python -c -I"), None);
+        assert_eq!(of("pythonic -I x"), None);
+        assert_eq!(of("sudo python train.py").as_deref(), Some("sudo clears the environment"));
+        assert_eq!(of("env -i python train.py").as_deref(), Some("env -i clears the environment"));
+        assert_eq!(of("env A=1 python train.py"), None);
+        assert_eq!(of("bash run.sh"), None);
+    }
+}
