@@ -8,26 +8,13 @@ pub(super) fn reason(command: &[OsString]) -> Option<String> {
     let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
     for (at, word) in words.iter().enumerate() {
         let name = word.rsplit('/').next().unwrap_or(word);
-        if is_python(name) {
-            if let Some(flag) = words[at + 1..]
-                .iter()
-                .take_while(|word| word.starts_with('-'))
-                .find_map(|word| closing_flag(word))
-            {
-                return Some(format!(
-                    "python {flag} does not look at PYTHONPATH or does not run sitecustomize"
-                ));
-            }
+        let mut flags = words[at + 1..].iter().take_while(|word| word.starts_with('-'));
+        let closing = if is_python(name) { flags.clone().find_map(|word| closing_flag(word)) } else { None };
+        if let Some(flag) = closing {
+            return Some(format!("python {flag} does not look at PYTHONPATH or does not run sitecustomize"));
         }
         let wrapper = match name {
-            "env"
-                if words[at + 1..]
-                    .iter()
-                    .take_while(|word| word.starts_with('-'))
-                    .any(|word| *word == "-i" || *word == "-") =>
-            {
-                Some("env -i clears the environment")
-            }
+            "env" if flags.any(|word| *word == "-i" || *word == "-") => Some("env -i clears the environment"),
             "sudo" => Some("sudo clears the environment"),
             "docker" | "podman" | "apptainer" | "singularity" => {
                 Some("a container does not see this environment")
