@@ -37,6 +37,37 @@ pub fn exists(path: &Path) -> bool {
     path.try_exists().unwrap_or(true)
 }
 
+/// For reading in pieces.
+pub(super) fn open(path: &Path) -> Result<File, Problem> {
+    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    if file.metadata().is_ok_and(|meta| meta.is_dir()) {
+        return Err(Problem::new(named("file-is-folder", path)));
+    }
+    Ok(file)
+}
+
+/// The commit that is checked out in the repository around this folder, read from its files.
+pub fn git_commit(folder: &Path) -> Option<String> {
+    let repository = folder.ancestors().map(|folder| folder.join(".git")).find(|path| path.exists())?;
+    let limit = Bytes(MIB);
+    let read = |path: &Path| read_text(path, limit).ok().map(|text| text.trim().to_owned());
+    // A worktree or submodule has a file here that names the folder.
+    let repository = match read(&repository).and_then(|text| text.strip_prefix("gitdir: ").map(str::to_owned))
+    {
+        Some(path) => folder.join(path),
+        None => repository,
+    };
+    let head = read(&repository.join("HEAD"))?;
+    let Some(name) = head.strip_prefix("ref: ") else { return Some(head) };
+    // Branches of a worktree are kept in the folder of the whole repository.
+    let shared =
+        read(&repository.join("commondir")).map_or_else(|| repository.clone(), |p| repository.join(p));
+    [&repository, &shared].iter().find_map(|place| read(&place.join(name))).or_else(|| {
+        let packed = read(&shared.join("packed-refs"))?;
+        packed.lines().find_map(|line| line.strip_suffix(name).map(|hash| hash.trim().to_owned()))
+    })
+}
+
 /// A document of the kind that `B` names.
 pub fn read_document<B: Body + DeserializeOwned>(path: &Path) -> Result<Document<B>, Problem> {
     let text = read_text(path, TEXT_LIMIT)?;
@@ -95,7 +126,7 @@ fn named(id: &'static str, path: &Path) -> Message {
     Message::new(id).with("path", path.display().to_string())
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Problem {
+pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Problem {
     Problem::new(match error.kind() {
         ErrorKind::NotFound => named("file-not-found", path),
         ErrorKind::IsADirectory => named("file-is-folder", path),

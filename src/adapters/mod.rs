@@ -1,11 +1,20 @@
 //! The outside world: files, the terminal, NVML, processes. Facts come in, nothing is decided here.
 
+#[cfg(target_os = "linux")]
+pub mod cgroup;
 pub mod clock;
 pub mod files;
 pub mod gather;
+pub mod journal;
 pub mod machine;
 pub mod models;
 pub mod nvml;
+#[cfg(target_os = "linux")]
+pub mod proc_tree;
 pub mod python_hook;
 pub mod replay;
 pub mod stack;
+#[cfg(target_os = "linux")]
+pub mod sampler;
+#[cfg(target_os = "linux")]
+pub mod supervise;

@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 pub use env::EnvArgs;
 pub use estimate::EstimateArgs;
-pub use probe::ProbeArgs;
+pub use probe::{ProbeArgs, Warmup};
 pub use verdict::VerdictArgs;
 
 use crate::render::Format;
@@ -72,6 +72,9 @@ pub enum Command {
     Estimate(Box<EstimateArgs>),
     /// Run COMMAND as if onecard were not there, and record what it did to the GPU
     Probe(Box<ProbeArgs>),
+    /// The process that passes the child's output on; started by `probe`
+    #[command(hide = true, name = "probe-relay")]
+    ProbeRelay,
     /// Is this card enough for this job: memory, time, precision, recovery
     Verdict(Box<VerdictArgs>),
 }

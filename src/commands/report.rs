@@ -11,7 +11,7 @@ use crate::adapters::files;
 use crate::cli::{Common, When};
 use crate::document::{Body, Document};
 use crate::render::{self, Format, Look, Page};
-use crate::words::{Lang, Message};
+use crate::words::{Lang, Message, Problem};
 
 pub struct Reporter<'a, 's> {
     streams: &'a mut Streams<'s>,
@@ -89,6 +89,22 @@ impl<'a, 's> Reporter<'a, 's> {
     pub fn note(&mut self, text: &Message) {
         if !self.quiet {
             let _ = writeln!(self.streams.err, "{}", text.text(self.lang));
+        }
+    }
+
+    /// A line to stderr that `--quiet` does not take away: something was lost.
+    pub fn warn(&mut self, text: &Message) {
+        let label = Message::new("label-note").text(self.lang);
+        let _ = writeln!(self.streams.err, "{label}: {}", text.text(self.lang));
+    }
+
+    /// A foreseen failure that has its own exit code.
+    pub fn complain(&mut self, problem: &Problem) {
+        let label = Message::new("label-error").text(self.lang);
+        let _ = writeln!(self.streams.err, "{label}: {}", problem.what.text(self.lang));
+        if let Some(hint) = &problem.hint {
+            let label = Message::new("label-hint").text(self.lang);
+            let _ = writeln!(self.streams.err, "{label}: {}", hint.text(self.lang));
         }
     }
 

@@ -1,11 +1,16 @@
 //! What a run did to the GPU: the events of a run (`event`), their fold (`log`) and the record it ends as
 //! (`record`). Pure: clocks, processes and drivers stay in `adapters`.
 
+pub mod attribution;
+pub mod diagnosis;
+pub mod event;
 pub mod failure;
 pub mod hook_record;
+pub mod log;
 pub mod record;
 pub mod scanner;
 pub mod steps;
+pub mod timeline;
 
 pub use hook_record::TorchFacts as TorchRecord;
 pub use record::{

@@ -3,5 +3,7 @@
 mod common;
 mod env;
 mod estimate;
+#[cfg(target_os = "linux")]
+mod probe;
 mod support;
 mod verdict;

@@ -2,4 +2,5 @@
 
 pub mod env;
 pub mod estimate;
+pub mod probe;
 pub mod verdict;

@@ -1,1 +1,91 @@
 # Sentences of `onecard probe`.
+
+probe-gap-no-device-memory = the driver gave no figure for the device's memory
+probe-gap-no-utilization = the driver gave no utilization
+probe-gap-no-process-list = the driver gave no process list; the figure is the device's rise above its baseline
+probe-gap-no-process-memory = the driver does not say how much memory each process has; the figure is the device's rise above its baseline
+probe-gap-hidden-processes = the driver names processes by numbers that mean nothing here (a container's PID namespace), and one of them may be this run; the figure is the device's rise above its baseline
+
+probe-gap-sampler-died = onecard's sampler met a bug of its own and ended early; the child was not touched
+
+journal-not-one = `{ $path }` is not a journal of onecard
+journal-not-one-hint = a journal stands beside the probe document and ends in .jsonl
+
+probe-throttled = GPU { $index }: clocks were held down in { $share } of the readings ({ $reasons })
+probe-waited-unknown = the GPU was busy { $utilization } of the time, and neither storage, memory nor CPU shows why
+probe-waited-oom-kills = the host's out-of-memory killer ended { $kills } { $kills ->
+        [one] process
+       *[other] processes
+    } while the GPU was busy { $utilization } of the time
+probe-waited-faults = { $rate } pages a second came back from disk (swap) while the GPU was busy { $utilization } of the time
+probe-waited-storage = processes waited for storage in { $share } of the readings (reading { $rate } a second) while the GPU was busy { $utilization } of the time
+probe-waited-cpu = the CPUs that the job may use were { $share } busy while the GPU was busy { $utilization } of the time
+probe-waited-thread = one process kept { $cores } cores busy and the rest of the job none, while the GPU was busy { $utilization } of the time
+probe-advice-unknown = look at the time between steps with a profiler: synchronisation, small kernels, evaluation or logging
+probe-advice-thermal = the card is too hot: better cooling, or another machine
+probe-advice-power = the power limit holds the card back: compare it with the card's default (onecard env)
+probe-advice-throttled = see the reasons; onecard env shows the limits in force
+probe-advice-host-memory = the job needs more host memory: fewer data workers, smaller prefetch, or a larger machine
+probe-advice-storage = copy the data to a local disk, pack small files into few large ones, or prefetch with more workers
+probe-advice-cpu = more CPU cores, or cheaper preprocessing (do it once, ahead of the run)
+probe-advice-thread = data loading or preprocessing runs in one thread: raise the data loader's workers
+
+probe-title = probe
+probe-host = Host
+probe-gaps = What is missing
+probe-field = field
+probe-reason = why
+probe-command = command
+probe-ended = ended
+probe-duration = duration
+probe-samples = samples
+probe-steps = steps
+probe-steps-value = { $count } ({ $source })
+probe-step-time = step time
+probe-loss = loss
+probe-loss-value = { $first } → { $last }
+probe-outcome-stopped = by onecard, as asked
+probe-outcome-signal = by signal { $signal }
+probe-outcome-exit = exit status { $code }
+probe-gpu = GPU
+probe-peak = peak
+probe-total = total
+probe-share = peak share
+probe-processes = this run
+probe-utilization = mean utilization
+probe-peak-rss = peak resident memory
+probe-cpu-share = CPU share
+probe-io-wait = waited for storage
+probe-no-gpus = none of them was watched
+probe-no-figures = no GPU figures: { $reason }
+probe-foreign = GPU { $index } was shared with others: { $names }
+probe-failure = { $kind }: { $evidence }
+probe-hint = { label-hint }: { $advice }
+probe-survivors = still running after the command ended: { $names }
+
+probe-command-not-found = cannot run `{ $command }`: not found
+probe-command-not-found-hint = check the name and PATH, or give a path
+probe-command-not-executable = cannot run `{ $command }`: { $cause }
+probe-command-not-executable-hint = is it a program or a script, and may it be executed (chmod +x)?
+probe-no-process = cannot start a process: { $cause }
+probe-no-process-hint = a limit of processes or memory is reached (ulimit -u, the container's pids limit)
+probe-needs-linux = onecard probe runs commands on Linux only
+probe-no-log-reader = onecard probe --read-log is not part of this build
+probe-not-saved = the document could not be saved: { $cause }
+probe-saved-elsewhere = it was saved as `{ $path }` instead
+probe-unknown-gpu = no GPU is called `{ $wanted }`
+probe-unknown-gpu-hint = onecard env lists the GPUs of this machine
+probe-no-gpu-to-watch = there is no GPU to watch: { $cause }
+
+probe-gap-recovered = onecard was killed before the command ended; this is what it had seen until then
+probe-gap-journal-lines = { $count ->
+        [one] one line
+       *[other] { $count } lines
+    } of the journal could not be read
+probe-gap-journal = the journal could not be written: { $cause }
+probe-gap-fold-failed = onecard met a bug of its own; figures of some seconds are missing, and the child was not touched
+probe-gap-no-driver = the NVIDIA driver could not be asked ({ $cause })
+probe-gap-driver-hangs = the NVIDIA driver did not answer within 20 s
+probe-gap-no-signals = signals could not be caught, and were not passed on: { $cause }
+probe-gap-stream-unread = stream { $stream } could not be read: { $cause }
+probe-gap-no-relay = the output could not be read: { $cause }

@@ -1,0 +1,113 @@
+//! Reading a file that the child writes, as it grows. The child is not touched by this at all.
+
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify;
+
+use super::streams::Tailed;
+use super::{Heard, Sink, now};
+
+/// At most this often; a chatty child should not keep us awake.
+const BREATH: Duration = Duration::from_millis(5);
+/// Without notice (some network file systems give none), look this often.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+const CHUNK: usize = 64 * 1024;
+/// When the file has run ahead so far, skip to its end.
+const MOST_BEHIND: u64 = 16 << 20;
+const RESUME_BEFORE_END: u64 = 1 << 20;
+
+/// Reads until `stop` is set, and then once more to the end.
+pub fn follow(tailed: &mut Tailed, sink: &Sink, stop: &Arc<AtomicBool>) {
+    let notices = watch(tailed);
+    loop {
+        // Asked before reading: what was written before it was set is read.
+        let last = stop.load(Ordering::SeqCst);
+        read_on(tailed, sink);
+        if last {
+            return;
+        }
+        std::thread::sleep(BREATH);
+        match &notices {
+            Ok(fd) => {
+                let _ = poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&LOOK));
+                let mut swallowed = [0_u8; 4096];
+                let _ = rustix::io::read(fd, &mut swallowed);
+            }
+            Err(_) => std::thread::sleep(Duration::from_nanos(LOOK.tv_nsec.unsigned_abs())),
+        }
+    }
+}
+
+fn watch(tailed: &Tailed) -> rustix::io::Result<std::os::fd::OwnedFd> {
+    let fd = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+    let path = format!("/proc/self/fd/{}", tailed.file.as_raw_fd());
+    inotify::add_watch(&fd, path, inotify::WatchFlags::MODIFY)?;
+    Ok(fd)
+}
+
+fn read_on(tailed: &mut Tailed, sink: &Sink) {
+    let stream = tailed.stream;
+    let size = tailed.file.metadata().map_or(tailed.from, |meta| meta.len());
+    if size < tailed.from {
+        // Truncated in place, as log rotation does.
+        tailed.from = 0;
+    }
+    if size - tailed.from > MOST_BEHIND {
+        let to = size - RESUME_BEFORE_END;
+        sink(Heard::Missed { stream, bytes: to - tailed.from });
+        tailed.from = to;
+    }
+    let mut buffer = vec![0_u8; CHUNK];
+    loop {
+        match tailed.file.read_at(&mut buffer, tailed.from) {
+            Ok(0) => return,
+            Ok(length) => {
+                tailed.from += length as u64;
+                sink(Heard::Bytes { stream, at: now(), bytes: &buffer[..length] });
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Heard, Sink, Tailed, follow};
+    use std::io::Write as _;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, Mutex};
+
+    #[test]
+    fn what_is_written_is_heard_once_from_where_the_child_began() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(b"before\n").expect("written");
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let sink: Sink = {
+            let heard = Arc::clone(&heard);
+            Arc::new(move |what| {
+                if let Heard::Bytes { stream: 1, bytes, .. } = what {
+                    heard.lock().expect("unharmed").extend_from_slice(bytes);
+                }
+            })
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut tailed = Tailed { stream: 1, file: file.reopen().expect("opened"), from: 7 };
+        let thread = {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || follow(&mut tailed, &sink, &stop))
+        };
+        file.write_all(b"one\n").expect("written");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        file.write_all(b"two").expect("written");
+        stop.store(true, Ordering::SeqCst);
+        thread.join().expect("no panic");
+        assert_eq!(*heard.lock().expect("unharmed"), b"one\ntwo");
+    }
+}

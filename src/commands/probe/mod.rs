@@ -1,0 +1,106 @@
+//! `onecard probe`: run a command and record what it did; or make the record from a journal.
+
+mod context;
+#[cfg(target_os = "linux")]
+mod output;
+#[cfg(target_os = "linux")]
+mod run;
+#[cfg(target_os = "linux")]
+mod supervision;
+#[cfg(target_os = "linux")]
+mod watch;
+
+use std::path::{Path, PathBuf};
+
+use super::Reporter;
+use crate::adapters::{clock, journal};
+use crate::cli::ProbeArgs;
+use crate::document::{Document, Gap};
+use crate::exit::Exit;
+use crate::probe::ProbeBody;
+use crate::render::pages::probe as page;
+use crate::words::{Message, Problem};
+
+/// Where the document goes unless `--output` says otherwise.
+const DEFAULT_OUTPUT: &str = "onecard-probe.json";
+
+pub(super) fn run(args: ProbeArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::Result<Exit> {
+    if let Some(journal) = &args.recover {
+        return recover(journal, reporter);
+    }
+    if args.read_log.is_some() {
+        return Err(Problem::new(Message::new("probe-no-log-reader")).into());
+    }
+    #[cfg(target_os = "linux")]
+    return run::run(&args, reporter);
+    #[cfg(not(target_os = "linux"))]
+    return Err(Problem::new(Message::new("probe-needs-linux")).into());
+}
+
+/// The other process of `probe`.
+pub(super) fn relay() -> Exit {
+    #[cfg(target_os = "linux")]
+    return Exit::Child(crate::adapters::supervise::relay_process::serve());
+    #[cfg(not(target_os = "linux"))]
+    return Exit::NotDone;
+}
+
+/// The document of a run whose probe was killed.
+fn recover(journal: &Path, reporter: &mut Reporter<'_, '_>) -> anyhow::Result<Exit> {
+    let (log, unread) = journal::read(journal)?;
+    let mut body = log.finish(&Message::new("probe-gap-recovered").to_string());
+    if unread > 0 {
+        let reason = Message::new("probe-gap-journal-lines").with("count", unread);
+        body.gaps.push(Gap::new("journal", reason.to_string()));
+    }
+    let document = Document::new(body, Some(clock::now()));
+    if reporter.output.is_none() {
+        reporter.output = Some(journal.with_extension("json"));
+    }
+    reporter.result(&document, &page::page(&document.body))?;
+    Ok(Exit::Yes)
+}
+
+/// The document's place: what was asked for, or the default in the working directory.
+fn output_path(reporter: &Reporter<'_, '_>) -> PathBuf {
+    reporter.output.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_OUTPUT))
+}
+
+/// Beside the document. A device or a pipe has nothing beside it.
+fn journal_path(output: &Path) -> Option<PathBuf> {
+    if output.exists() && !output.is_file() {
+        return None;
+    }
+    let stem = output.file_stem()?;
+    let mut name = stem.to_owned();
+    if output.extension().is_some_and(|extension| extension != "json") {
+        name = output.file_name()?.to_owned();
+    }
+    name.push(".jsonl");
+    Some(output.with_file_name(name))
+}
+
+/// The document at its place, or in the temporary folder: hours of measuring must not be lost to a full disk.
+fn save(document: &Document<ProbeBody>, output: &Path, reporter: &mut Reporter<'_, '_>) {
+    let Err(error) = reporter.save(document, output) else { return };
+    reporter.warn(&Message::new("probe-not-saved").with("cause", format!("{error:#}")));
+    let elsewhere = std::env::temp_dir().join(format!("onecard-probe-{}.json", std::process::id()));
+    if reporter.save(document, &elsewhere).is_ok() {
+        reporter.warn(&Message::new("probe-saved-elsewhere").with("path", elsewhere.display().to_string()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::journal_path;
+    use std::path::{Path, PathBuf};
+
+    #[test]
+    fn the_journal_stands_beside_the_document() {
+        let of = |output: &str| journal_path(Path::new(output));
+        assert_eq!(of("a/run.json"), Some(PathBuf::from("a/run.jsonl")));
+        assert_eq!(of("run"), Some(PathBuf::from("run.jsonl")));
+        assert_eq!(of("run.v2"), Some(PathBuf::from("run.v2.jsonl")));
+        assert_eq!(of("/dev/null"), None);
+    }
+}

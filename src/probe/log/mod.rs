@@ -1,0 +1,151 @@
+//! The fold: events in, the record of the run out. Bounded in memory however long the run is, and
+//! serialisable, so that a journal can hold what came before in one line.
+
+mod gpu;
+mod host;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use super::diagnosis;
+use super::event::{Ending, ProbeEvent, RunIdentity, Told};
+use super::record::{Pause, ProbeBody, SamplingRecord};
+use super::timeline::MAX_POINTS;
+use crate::document::Gap;
+
+use gpu::GpuLog;
+use host::HostLog;
+
+const MOST_PAUSES: usize = 1000;
+const MOST_GAPS: usize = 200;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeLog {
+    identity: RunIdentity,
+    gpus: Vec<GpuLog>,
+    host: HostLog,
+    told: Told,
+    pauses: Vec<Pause>,
+    gaps: Vec<Gap>,
+    ending: Option<Ending>,
+    latest_t: f64,
+}
+
+impl ProbeLog {
+    pub fn new(identity: RunIdentity) -> ProbeLog {
+        let watched = identity.gpus.len();
+        let room = MAX_POINTS / watched.max(1);
+        let gpus = (0..watched).map(|_| GpuLog::with_room_for(room)).collect();
+        ProbeLog { identity, gpus, ..ProbeLog::default() }
+    }
+
+    pub fn identity(&self) -> &RunIdentity {
+        &self.identity
+    }
+
+    /// An event of a GPU that is not watched is ignored: a journal can be damaged.
+    pub fn apply(&mut self, event: ProbeEvent) {
+        match event {
+            ProbeEvent::Memory { gpu, n, gap, points } => {
+                if let Some((t, _)) = points.last() {
+                    self.saw(*t);
+                }
+                if let Some(log) = self.gpus.get_mut(gpu) {
+                    log.memory(n, gap, &points);
+                }
+            }
+            ProbeEvent::Processes { gpu, t, used, who } => {
+                self.saw(t);
+                if let Some((log, watched)) = self.gpus.get_mut(gpu).zip(self.identity.gpus.get(gpu)) {
+                    log.processes(t, used, &who, watched);
+                }
+            }
+            ProbeEvent::Slow { gpu, t, figures, throttle } => {
+                self.saw(t);
+                if let Some(log) = self.gpus.get_mut(gpu) {
+                    log.slow(&figures, throttle.as_deref());
+                }
+            }
+            ProbeEvent::Host { t, figures } => {
+                self.saw(t);
+                self.host.reading(t, figures);
+            }
+            ProbeEvent::Pause { t, seconds } => {
+                if self.pauses.len() < MOST_PAUSES {
+                    self.pauses.push(Pause { t, seconds });
+                }
+            }
+            ProbeEvent::Missing { gap } => {
+                if self.gaps.len() < MOST_GAPS && !self.gaps.contains(&gap) {
+                    self.gaps.push(gap);
+                }
+            }
+            ProbeEvent::Told { told } => self.told = *told,
+            ProbeEvent::Ended(ending) => {
+                self.saw(ending.t);
+                self.ending = Some(ending);
+            }
+        }
+    }
+
+    fn saw(&mut self, t: f64) {
+        if t.is_finite() {
+            self.latest_t = self.latest_t.max(t);
+        }
+    }
+
+    /// The record of what was seen so far. Without an `Ended` event the outcome is absent, and a gap says so.
+    pub fn finish(&self, without_end: &str) -> ProbeBody {
+        let identity = &self.identity;
+        let ending = self.ending.as_ref();
+        let mut gaps = identity.gaps.clone();
+        let gpus: Vec<_> = (self.gpus.iter().zip(&identity.gpus).enumerate())
+            .map(|(place, (log, watched))| log.record(watched, &mut gaps, place))
+            .collect();
+        let several = self.gpus.len() > 1;
+        let mut timeline: Vec<_> = (self.gpus.iter().zip(&identity.gpus))
+            .flat_map(|(log, watched)| log.timeline(several.then_some(watched.index)))
+            .collect();
+        timeline.sort_by(|a, b| a.t.total_cmp(&b.t));
+        gaps.extend(self.gaps.iter().cloned());
+        gaps.extend(self.told.gaps.iter().cloned());
+        if ending.is_none() {
+            gaps.push(Gap::new("outcome", without_end));
+        }
+        let mut context = identity.context.clone();
+        if let Some(ending) = ending {
+            context.survivors.clone_from(&ending.survivors);
+        }
+        let host = self.host.record(identity, ending);
+        let diagnosis = diagnosis::of(&gpus, host.as_ref(), self.host.busiest_cores());
+        let longest_gap = self.gpus.iter().map(|gpu| gpu.longest_gap).fold(0.0, f64::max);
+        ProbeBody {
+            command: identity.command.clone(),
+            started_at: identity.started_at.clone(),
+            duration_seconds: Some(ending.map_or(self.latest_t, |ending| ending.t)),
+            outcome: ending.and_then(|ending| ending.outcome),
+            context,
+            env: identity.env.clone(),
+            sampling: SamplingRecord {
+                interval_seconds: identity.interval_seconds,
+                samples: gpus.iter().map(|gpu| gpu.samples).sum(),
+                longest_gap_seconds: (longest_gap > 0.0).then_some(longest_gap),
+                own_cpu_seconds: ending.and_then(|ending| ending.own_cpu_seconds),
+                output_bytes_read: self.told.output_bytes_read,
+                output_bytes_missed: self.told.output_bytes_missed,
+                pauses: self.pauses.clone(),
+            },
+            gpus,
+            host,
+            diagnosis,
+            steps: self.told.steps.clone(),
+            loss: self.told.loss,
+            torch: self.told.torch.clone(),
+            failures: self.told.failures.clone(),
+            recovery: None,
+            timeline,
+            gaps,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What the document holds, what a killed probe leaves, and what happens when nothing can be written.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::Duration;
+
+use super::support::{ONECARD, Place, eventually, wait_for_line};
+use crate::support::Run;
+
+#[test]
+fn a_run_without_a_gpu_says_why_there_are_no_figures() {
+    let place = Place::new();
+    let mut command = place.probe(&["--gpu", "0"], &["true"]);
+    let output = command.env("LD_LIBRARY_PATH", "/none").output().expect("onecard ran");
+    if output.status.code() == Some(2) {
+        // No GPU on this machine: one that was asked for by name is refused, nothing is run.
+        assert!(String::from_utf8_lossy(&output.stderr).contains("error: "));
+        assert_eq!(place.sh("exit 4").status.code(), Some(4));
+        let gaps = place.body()["gaps"].clone();
+        assert!(gaps.as_array().is_some_and(|gaps| gaps.iter().any(|gap| gap["field"] == "gpus")), "{gaps}");
+    }
+}
+
+#[test]
+fn the_run_is_identified() {
+    let place = Place::new();
+    fs::create_dir_all(place.path().join(".git/refs/heads")).expect("made");
+    fs::write(place.path().join(".git/HEAD"), "ref: refs/heads/main\n").expect("written");
+    fs::write(place.path().join(".git/refs/heads/main"), "abc123\n").expect("written");
+    let mut command = place.probe(&["--interval", "50ms"], &["sh", "-c", "exit 0"]);
+    command.envs([("RANK", "3"), ("WORLD_SIZE", "8"), ("SLURM_JOB_ID", "77")]).output().expect("onecard ran");
+    let body = place.body();
+    assert_eq!(body["command"], serde_json::json!(["sh", "-c", "exit 0"]));
+    assert_eq!(body["context"]["git_commit"], "abc123");
+    assert_eq!(body["context"]["ranks"]["RANK"], "3");
+    assert_eq!(body["context"]["ranks"]["SLURM_JOB_ID"], "77");
+    assert_eq!(body["sampling"]["interval_seconds"], 0.05);
+    assert!(body["started_at"].as_str().is_some_and(|time| time.ends_with('Z')));
+}
+
+#[test]
+fn the_process_tree_is_measured() {
+    let place = Place::new();
+    place.sh("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; sleep 1.1");
+    let host = place.body()["host"].clone();
+    assert!(host["peak_rss"].as_u64().is_some_and(|bytes| bytes > 100_000), "{host}");
+    assert!(host["cpu_cores_used"].as_f64().is_some_and(|cores| cores > 0.0), "{host}");
+}
+
+#[test]
+fn a_killed_probe_is_recovered_from_its_journal() {
+    let place = Place::new();
+    let mut child = place.probe(&["--output", "run.json"], &["sh", "-c", "echo ready; sleep 30.5"]);
+    let mut child = child.stdout(Stdio::piped()).spawn().expect("onecard");
+    drop(wait_for_line(&mut child, "ready"));
+    let journal = place.path().join("run.jsonl");
+    eventually(|| fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"host\"")));
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    assert!(!place.path().join("run.json").exists());
+    let status = std::process::Command::new(ONECARD)
+        .args(["probe", "--recover", "run.jsonl"])
+        .current_dir(place.path())
+        .stdout(Stdio::null())
+        .status();
+    assert_eq!(status.expect("onecard ran").code(), Some(0));
+    let text = fs::read_to_string(place.path().join("run.json")).expect("the document");
+    let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let body = &document["body"];
+    assert_eq!(body["command"][2], "echo ready; sleep 30.5");
+    assert!(body["outcome"].is_null());
+    assert!(text.contains("killed before the command ended"), "{text}");
+    let pid = std::process::Command::new("pkill").args(["-f", "^sleep 30.5"]).status();
+    assert!(pid.expect("pkill").success(), "the child had gone on");
+}
+
+#[test]
+fn what_cannot_be_written_harms_nobody() {
+    let place = Place::new();
+    let mut command =
+        place.probe(&["--output", "no/such/folder/run.json"], &["sh", "-c", "echo fine; exit 6"]);
+    command.env("TMPDIR", place.path()).stdin(Stdio::null());
+    let output = command.output().expect("onecard ran");
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(6), b"fine\n".as_slice()));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("could not be saved") && said.contains("instead"), "{said}");
+    let saved = fs::read_dir(place.path()).expect("listed").flatten();
+    let saved = saved.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == "json"));
+    let text = fs::read_to_string(saved.expect("a document elsewhere")).expect("read");
+    assert!(text.contains("\"field\": \"journal\""), "{text}");
+}
+
+#[test]
+fn a_flood_of_output_passes_whole_and_what_was_missed_is_counted() {
+    let place = Place::new();
+    let mut command = place.probe(&[], &["sh", "-c", "head -c 200000000 /dev/zero; echo; echo end"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("onecard");
+    let mut output = child.stdout.take().expect("a pipe");
+    let length = std::io::copy(&mut output, &mut std::io::sink()).expect("read");
+    assert_eq!(child.wait().expect("ended").code(), Some(0));
+    assert_eq!(length, 200_000_005);
+    let sampling = place.body()["sampling"].clone();
+    let count = |name: &str| sampling[name].as_u64().expect("a count");
+    assert_eq!(count("output_bytes_read") + count("output_bytes_missed"), length, "{sampling}");
+}
+
+#[test]
+fn usage_is_refused_with_status_2() {
+    for (args, says) in [
+        ("probe", "required"),
+        ("probe --interval 0ms -- true", "1ms to 10s"),
+        ("probe --interval 20s -- true", "1ms to 10s"),
+        ("probe --interval never -- true", "--interval"),
+        ("probe --for soon -- true", "--for"),
+        ("probe --max-steps 0 -- true", "--max-steps"),
+        ("probe --recover none.jsonl", "no such file"),
+        ("probe --exit-code 3 -- true", "--exit-code"),
+    ] {
+        let outcome = Run::new(args).run();
+        assert_eq!((outcome.status, outcome.stdout.as_str()), (2, ""), "{args}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.starts_with("error: ") && outcome.stderr.contains(says),
+            "{args}: {}",
+            outcome.stderr
+        );
+    }
+}
+
+#[test]
+fn nothing_is_left_behind_when_the_run_is_over() {
+    let place = Place::new();
+    place.sh("echo quick");
+    std::thread::sleep(Duration::from_millis(300));
+    let relays =
+        std::process::Command::new("ps").args(["-o", "args=", "-C", "probe-relay"]).output().expect("ps");
+    let own = format!("{}", place.path().display());
+    assert!(!String::from_utf8_lossy(&relays.stdout).contains(&own));
+}

@@ -1,0 +1,6 @@
+//! `onecard probe` in front of small shell programs: what the wrapper must not change, and what it records.
+
+mod document;
+mod support;
+mod terminal;
+mod wrapper;
