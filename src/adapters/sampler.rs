@@ -16,6 +16,7 @@ use crate::document::Gap;
 use crate::gpu::{GpuReading, GpuSource, Wants, slows_work};
 use crate::probe::attribution::{Attribution, Kin};
 use crate::probe::event::{ProbeEvent, SlowFigures};
+use crate::units::Bytes;
 use crate::words::Message;
 
 /// Batches of memory readings are handed on so often; no more than that is lost when onecard is killed.
@@ -120,7 +121,7 @@ fn read_memory(settings: &Settings, stop: &Receiver<()>, nudge: &SyncSender<()>)
     let mut latest: Vec<Option<(f64, u64)>> = vec![None; watched];
     let mut peaks = vec![0_u64; watched];
     let mut missing = Missing::default();
-    let mut fast_left = 0;
+    let mut fast_left = 0_u32;
     let mut cost = 0.0_f64;
     let mut flushed = since(settings.origin);
     let mut stopping = false;
@@ -133,10 +134,10 @@ fn read_memory(settings: &Settings, stop: &Receiver<()>, nudge: &SyncSender<()>)
             0.9 * cost + 0.1 * before.elapsed().as_secs_f64()
         };
         let t = since(settings.origin);
-        fast_left -= i32::from(fast_left > 0);
+        fast_left = fast_left.saturating_sub(1);
         for (place, reading) in placed(&readings, &settings.watched) {
             missing.tell(settings, place, reading);
-            let Some(used) = reading.memory_used.map(|bytes| bytes.get()) else { continue };
+            let Some(used) = reading.memory_used.map(Bytes::get) else { continue };
             let batch = &mut batches[place];
             batch.n += 1;
             if let Some((last_t, last)) = latest[place] {
@@ -147,7 +148,7 @@ fn read_memory(settings: &Settings, stop: &Receiver<()>, nudge: &SyncSender<()>)
                     batch.gap = batch.gap.max(gap);
                 }
                 if used != last {
-                    fast_left = 2 * FASTER as i32;
+                    fast_left = 2 * FASTER;
                     // Both ends of a step, so that the timeline shows one.
                     if batch.points.last() != Some(&(last_t, last)) {
                         batch.points.push((last_t, last));
@@ -280,7 +281,7 @@ fn tell(settings: &Settings, gpu: usize, t: f64, reading: &GpuReading, due: bool
         {
             tree.look_again();
         }
-        let used = reading.memory_used.map(|bytes| bytes.get());
+        let used = reading.memory_used.map(Bytes::get);
         let who = Attribution::of(list, |pid| kin(&tree, pid));
         drop(tree);
         let _ = settings.send.send(ProbeEvent::Processes { gpu, t, used, who });

@@ -18,7 +18,7 @@ pub fn dispatch(cli: Cli, streams: &mut Streams<'_>) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Env(args) => env::run(&args, &mut reporter),
         Command::Estimate(args) => estimate::run(&args, &mut reporter),
-        Command::Probe(args) => probe::run(*args, &mut reporter),
+        Command::Probe(args) => probe::run(&args, &mut reporter),
         Command::Verdict(args) => verdict::run(&args, &mut reporter),
         Command::ProbeRelay => Ok(probe::relay()),
     }

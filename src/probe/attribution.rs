@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::GpuProcess;
+use crate::units::Bytes;
 
 /// What a process of the driver's list is to this run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +51,7 @@ impl Attribution {
         let mut result = Attribution { own: Some(0), ..Attribution::default() };
         let mut own_pids = std::collections::BTreeSet::new();
         for process in list {
-            let used = process.used.map(|bytes| bytes.get());
+            let used = process.used.map(Bytes::get);
             match kin(process.pid) {
                 Kin::Own => {
                     own_pids.insert(process.pid);

@@ -205,7 +205,9 @@ mod tests {
         let mut timeline = Timeline::default();
         let all: Vec<Point> =
             [3, 5, 5, 2, 9, 9, 1].iter().zip(0..).map(|(l, i)| at(f64::from(i), *l)).collect();
-        all.iter().for_each(|p| timeline.push(*p));
+        for point in &all {
+            timeline.push(*point);
+        }
         assert_eq!(timeline.points(), all);
     }
 

@@ -52,7 +52,7 @@ fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
 
 impl Relay {
     /// Starts the relay and hands it the streams. It is ready (deaf to signals, reading) when this returns.
-    pub fn start(streams: Vec<Relayed>) -> io::Result<Relay> {
+    pub fn start(streams: &[Relayed]) -> io::Result<Relay> {
         let (control, its_control) = pair()?;
         let (tap, its_tap) = pair()?;
         // As large as the system allows: a burst should not be missed while we are busy.
@@ -66,7 +66,7 @@ impl Relay {
             .stderr(Stdio::null())
             .spawn()?;
         let relay = Relay { pid: child.id(), control: Mutex::new(control), tap: Some(tap) };
-        relay.hand_over(&its_tap, &streams)?;
+        relay.hand_over(&its_tap, streams)?;
         Ok(relay)
     }
 
@@ -130,7 +130,7 @@ fn answer(control: &OwnedFd, to: u8, patience: Duration) -> io::Result<Vec<u8>> 
     let deadline = std::time::Instant::now() + patience;
     loop {
         let left = deadline.saturating_duration_since(std::time::Instant::now());
-        let timeout = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos().into() };
+        let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
         match poll(&mut [PollFd::new(control, PollFlags::IN)], Some(&timeout)) {
             Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
             Err(rustix::io::Errno::INTR) => continue,
@@ -162,7 +162,7 @@ impl Tap {
             };
             let Some((header, bytes)) = buffer[..length].split_first_chunk::<HEADER>() else { return };
             let [stream, rest @ ..] = header;
-            let word = |from: usize| rest[from..from + 8].try_into().map(u64::from_le_bytes).unwrap_or(0);
+            let word = |from: usize| rest[from..from + 8].try_into().map_or(0, u64::from_le_bytes);
             if *stream == 0 {
                 sink(Heard::Drained);
                 continue;

@@ -80,8 +80,12 @@ fn try_serve() -> io::Result<()> {
         }
     }
     // onecard has ended, in good order or not. What still writes is served to its end.
-    streams.iter().for_each(|stream| wipe(stream, &mut lock(&stream.state)));
-    threads.into_iter().for_each(|thread| drop(thread.join()));
+    for stream in &streams {
+        wipe(stream, &mut lock(&stream.state));
+    }
+    for thread in threads {
+        let _ = thread.join();
+    }
     Ok(())
 }
 
@@ -149,7 +153,9 @@ fn answer(
             reply(&[WAS_SIGNALLED, u8::from(was)]);
         }
         [DRAIN] => {
-            streams.iter().for_each(|stream| drain(stream));
+            for stream in streams {
+                drain(stream);
+            }
             // Behind everything in the tap, even if that means waiting for onecard to read it.
             let _ = send(tap, &[0; HEADER], SendFlags::NOSIGNAL);
             reply(&[DRAIN]);

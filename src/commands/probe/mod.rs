@@ -24,7 +24,7 @@ use crate::words::{Message, Problem};
 /// Where the document goes unless `--output` says otherwise.
 const DEFAULT_OUTPUT: &str = "onecard-probe.json";
 
-pub(super) fn run(args: ProbeArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::Result<Exit> {
+pub(super) fn run(args: &ProbeArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::Result<Exit> {
     if let Some(journal) = &args.recover {
         return recover(journal, reporter);
     }
@@ -32,7 +32,7 @@ pub(super) fn run(args: ProbeArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::R
         return Err(Problem::new(Message::new("probe-no-log-reader")).into());
     }
     #[cfg(target_os = "linux")]
-    return run::run(&args, reporter);
+    return run::run(args, reporter);
     #[cfg(not(target_os = "linux"))]
     return Err(Problem::new(Message::new("probe-needs-linux")).into());
 }
@@ -71,11 +71,8 @@ fn journal_path(output: &Path) -> Option<PathBuf> {
     if output.exists() && !output.is_file() {
         return None;
     }
-    let stem = output.file_stem()?;
-    let mut name = stem.to_owned();
-    if output.extension().is_some_and(|extension| extension != "json") {
-        name = output.file_name()?.to_owned();
-    }
+    let is_json = output.extension().is_none_or(|extension| extension == "json");
+    let mut name = if is_json { output.file_stem()? } else { output.file_name()? }.to_owned();
     name.push(".jsonl");
     Some(output.with_file_name(name))
 }

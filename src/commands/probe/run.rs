@@ -43,7 +43,7 @@ pub(super) fn run(args: &ProbeArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::
     let origin = now();
     let child = match spawn::spawn(&launch) {
         Ok(child) => child,
-        Err(error) => return not_started(error, &args.command, reporter),
+        Err(error) => return Ok(not_started(error, &args.command, reporter)),
     };
     // Our copies of the child's ends must go, or its streams would never end.
     drop(launch);
@@ -110,11 +110,7 @@ fn identity_of(args: &ProbeArgs, watch: &Watch, started_at: String) -> RunIdenti
 }
 
 /// The statuses that shells use. The hint says what to look at.
-fn not_started(
-    error: SpawnError,
-    command: &[OsString],
-    reporter: &mut Reporter<'_, '_>,
-) -> anyhow::Result<Exit> {
+fn not_started(error: SpawnError, command: &[OsString], reporter: &mut Reporter<'_, '_>) -> Exit {
     let name = command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let (exit, what, hint) = match error {
         SpawnError::NotFound => (
@@ -136,7 +132,7 @@ fn not_started(
         ),
     };
     reporter.complain(&Problem::new(what).hint(hint));
-    Ok(exit)
+    exit
 }
 
 fn catch_signals(notify: &Sender<Happening>, gaps: &mut Vec<Gap>) {
@@ -156,7 +152,7 @@ fn start_relay(no_scan: bool, gaps: &mut Vec<Gap>) -> (Option<Relay>, Plan) {
             .with("cause", cause.as_str());
         gaps.push(Gap::new("output", reason.to_string()));
     }
-    match Relay::start(std::mem::take(&mut plan.relayed)) {
+    match Relay::start(&std::mem::take(&mut plan.relayed)) {
         Ok(relay) => (Some(relay), plan),
         Err(error) => {
             let reason = Message::new("probe-gap-no-relay").with("cause", files::plain(&error));

@@ -42,6 +42,12 @@ pub(super) struct End {
     pub(super) by_keyboard: bool,
 }
 
+/// What a change of some child means for the run.
+enum Taken {
+    GoOn,
+    Over(Option<End>),
+}
+
 /// Ending the child in good order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Stop {
@@ -113,14 +119,14 @@ impl Supervision {
             match self.inbox.recv_timeout(wait) {
                 Ok(Happening::Signal(arrival)) => self.pass_on(arrival),
                 Ok(Happening::Change(change)) => {
-                    if let Some(end) = self.take(change) {
+                    if let Taken::Over(end) = self.take(change) {
                         return end;
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     let change = spawn::next_change();
-                    if let Some(end) = self.take(change) {
+                    if let Taken::Over(end) = self.take(change) {
                         return end;
                     }
                 }
@@ -136,19 +142,18 @@ impl Supervision {
         }
     }
 
-    /// `Some` when it is over.
-    fn take(&mut self, change: Change) -> Option<Option<End>> {
+    fn take(&mut self, change: Change) -> Taken {
         let ours = |pid: i32| pid == self.child.pid.as_raw_nonzero().get();
         match change {
-            Change::Exited { pid, code } if ours(pid) => Some(Some(self.end(Some(code), None))),
-            Change::Signalled { pid, signal } if ours(pid) => Some(Some(self.end(None, Some(signal)))),
+            Change::Exited { pid, code } if ours(pid) => Taken::Over(Some(self.end(Some(code), None))),
+            Change::Signalled { pid, signal } if ours(pid) => Taken::Over(Some(self.end(None, Some(signal)))),
             Change::Stopped { pid, signal } if ours(pid) => {
                 self.stop_with_the_child(signal);
-                None
+                Taken::GoOn
             }
-            Change::NoChildren => Some(None),
+            Change::NoChildren => Taken::Over(None),
             // The relay, or an orphan that came to us.
-            _ => None,
+            _ => Taken::GoOn,
         }
     }
 
@@ -258,7 +263,9 @@ impl Supervision {
                 return;
             }
             if Instant::now() >= deadline {
-                left.into_iter().for_each(|pid| spawn::signal_pid(pid, signals::KILL));
+                for pid in left {
+                    spawn::signal_pid(pid, signals::KILL);
+                }
                 return;
             }
             std::thread::sleep(Duration::from_millis(20));
