@@ -26,6 +26,16 @@ static METER: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant pattern")
 });
 
+/// `200it/10.0kit rate:0.6s/it remaining:16:40 elapsed:02:00 postfix:loss=2.0` of tqdm-loggable.
+static LOGGABLE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?x)
+        (?P<n>\d[\d.]*[kMG]?) [a-z]{1,8} / (?P<of>\d[\d.]*[kMG]?|-) (?:[a-z]{1,8})? \s
+        rate:(?P<rate>\S+) \s remaining:(?P<remaining>\S+) \s elapsed:(?P<elapsed>(?:\d+:)?\d{1,3}:\d\d) (?P<tail>.*)",
+    )
+    .expect("a constant pattern")
+});
+
 /// One tqdm meter in a line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Meter<'a> {
@@ -51,8 +61,11 @@ fn scaled(text: &str) -> Option<f64> {
 }
 
 pub(crate) fn find_all(line: &str) -> Vec<Meter<'_>> {
-    if !line.contains('[') || !line.contains(':') {
+    if !line.contains(':') || !(line.contains('[') || line.contains(" rate:")) {
         return Vec::new();
+    }
+    if line.contains(" rate:") {
+        return loggable(line).into_iter().collect();
     }
     METER
         .captures_iter(line)
@@ -79,6 +92,20 @@ pub(crate) fn find_all(line: &str) -> Vec<Meter<'_>> {
             })
         })
         .collect()
+}
+
+fn loggable(line: &str) -> Option<Meter<'_>> {
+    let found = LOGGABLE.captures(line)?;
+    // The rate stands first, as in a meter's tail.
+    let tail = &line[found.name("rate")?.start()..];
+    Some(Meter {
+        n: scaled(&found["n"])?,
+        of: scaled(&found["of"]),
+        elapsed: seconds_of(&found["elapsed"]),
+        remaining: None,
+        tail,
+        place: found.get(0)?.range(),
+    })
 }
 
 /// What a bar counts, by the unit of its rate.
@@ -133,7 +160,7 @@ pub(crate) fn seen(meter: &Meter<'_>, before: &str, stamp: Option<&Stamp>, colum
     table(&mut seen, description, columns);
     seen.step = Some(meter.n as u64);
     seen.of = meter.of.map(|of| of as u64).filter(|of| *of > 0);
-    seen.elapsed = Some(meter.elapsed);
+    seen.elapsed = Some((meter.elapsed, 1.0));
     seen.remaining = meter.remaining;
     seen.stamp = stamp.map(|s| (s.seconds, s.resolution));
     seen.phase = phase(&said);
@@ -214,6 +241,7 @@ pub(crate) fn table(seen: &mut Seen, line: &str, columns: &[String]) {
                 seen.components.push((column.clone(), number.value));
             }
             Role::Loss(rank) => seen.loss = Some((rank, column.clone(), number.value)),
+            Role::EvaluationLoss => {}
             _ => {}
         }
     }

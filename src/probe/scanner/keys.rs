@@ -264,6 +264,11 @@ const NOT_A_STEP: &[&str] = &[
     "frequency",
     "after",
     "until",
+    "from",
+    "resuming",
+    "continuing",
+    "loaded",
+    "loading",
     "next",
     "left",
     "each",
@@ -340,7 +345,7 @@ pub(crate) fn role(key: &str, hint: &str, unit: &str) -> Role {
         return Role::Other;
     }
     if ends(&["epoch", "epochs", "ep", "轮", "轮次", "周期", "エポック"])
-        && !is(&["per", "time", "best", "last", "warmup", "save"])
+        && !is(&["per", "time", "best", "last", "warmup", "save", "from", "every", "after", "until"])
     {
         return if is(TOTAL) || is(&["num"]) { Role::TotalEpochs } else { Role::Epoch };
     }
@@ -402,9 +407,19 @@ fn rate_role(key: &str, words: &[String], unit: &str) -> Option<Role> {
         return Some(Role::Other);
     }
     if words == ["ups"]
-        || ["it/s", "iter/s", "iters/s", "steps/s", "steps/sec", "batches/s"]
-            .iter()
-            .any(|k| lower.ends_with(k))
+        || [
+            "it/s",
+            "iter/s",
+            "iters/s",
+            "steps/s",
+            "it/sec",
+            "iter/sec",
+            "step/sec",
+            "steps/sec",
+            "batches/s",
+        ]
+        .iter()
+        .any(|k| lower.ends_with(k))
     {
         return Some(Role::Rate);
     }
@@ -417,6 +432,9 @@ fn rate_role(key: &str, words: &[String], unit: &str) -> Option<Role> {
         || is(&["persec"])
     {
         return Some(Role::SampleRate);
+    }
+    if lower.ends_with("/sec") || lower.ends_with("/s") || lower.ends_with("/second") {
+        return Some(Role::Other);
     }
     if lower.ends_with("s/it") || lower.ends_with("s/step") || lower.ends_with("sec/step") {
         return Some(Role::Seconds);
@@ -433,39 +451,45 @@ fn time_role(words: &[String], hint: &str, unit: &str) -> Option<Role> {
     if is(&["eta", "remaining", "left", "剩余"]) {
         return Some(Role::Remaining);
     }
+    let measured = scale(unit).is_some() || scale(hint).is_some();
+    let per_step = is(&["per"]) && is(STEPS) || measured && is(STEPS) && is(&["avg", "average", "mean"]);
     let timed =
         is(&["time", "timing", "seconds", "sec", "secs", "dt", "duration", "耗时", "用时", "时间", "時間"])
             || (words == ["batch"] && hint == "t")
-            || (is(&["per"]) && is(STEPS) && hint == "ms");
-    if is(&["elapsed", "wall", "已用"]) && !is(&["per"]) {
+            || (words == ["batch", "cost"])
+            || (per_step && measured);
+    let since_start = is(&["elapsed", "wall", "已用"])
+        || (measured && words == ["total"])
+        || (timed && measured && (words == ["train", "time"] || words == ["total", "time"]));
+    if since_start && !per_step {
         return Some(Role::Elapsed);
     }
-    if !timed
-        || is(&[
-            "data",
-            "load",
-            "loading",
-            "eval",
-            "forward",
-            "backward",
-            "comm",
-            "save",
-            "epoch",
-            "train wall",
-            "last",
-            "val",
-            "total",
-            "optimizer",
-            "fwd",
-            "bwd",
-            "runtime",
-            "generation",
-            "reward",
-        ])
-    {
-        return None;
-    }
-    Some(Role::Seconds)
+    // A part of the step, or of something else.
+    let part = is(&[
+        "data",
+        "load",
+        "loading",
+        "eval",
+        "forward",
+        "backward",
+        "comm",
+        "save",
+        "epoch",
+        "last",
+        "val",
+        "total",
+        "optimizer",
+        "fwd",
+        "bwd",
+        "runtime",
+        "generation",
+        "reward",
+        "validation",
+        "test",
+        "took",
+        "gen",
+    ]);
+    (timed && !part).then_some(Role::Seconds)
 }
 
 /// Seconds of one unit of time.

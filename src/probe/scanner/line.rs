@@ -66,7 +66,8 @@ pub(crate) struct Seen {
     pub(crate) learning_rate: Option<f64>,
     pub(crate) seconds: Option<Printed>,
     pub(crate) rate: Option<Printed>,
-    pub(crate) elapsed: Option<f64>,
+    /// With its resolution, seconds.
+    pub(crate) elapsed: Option<(f64, f64)>,
     pub(crate) remaining: Option<f64>,
     pub(crate) stamp: Option<(f64, f64)>,
     pub(crate) sample_rate: Option<f64>,
@@ -162,7 +163,10 @@ impl Seen {
                 self.rate.get_or_insert((1.0 / printed.0, printed.1));
             }
             Role::Elapsed if number.value >= 0.0 => {
-                self.elapsed.get_or_insert(number.value * scale(number.unit).unwrap_or(1.0));
+                let unit = scale(number.unit).unwrap_or(1.0);
+                let digit = 2.0 * number.relative_resolution() * number.value * unit;
+                let resolution = if number.is_duration { 1.0 } else { digit.clamp(1e-6, 60.0) };
+                self.elapsed.get_or_insert((number.value * unit, resolution));
             }
             Role::Remaining if number.value >= 0.0 => {
                 self.remaining.get_or_insert(number.value * scale(number.unit).unwrap_or(1.0));
@@ -224,6 +228,7 @@ fn text(line: &str, columns: &[String]) -> Option<Seen> {
     epoch_of(&mut seen, &numbers, &roles);
     let counter = step_of(&seen, line, &numbers, &roles, is_bar);
     if let Some(index) = counter {
+        nameless_time(&mut seen, &numbers);
         count(&mut seen, line, &skip, &numbers, &roles, index);
         bar::table(&mut seen, line, columns);
     } else if let Some(round) = round_of(line, &numbers) {
@@ -233,11 +238,17 @@ fn text(line: &str, columns: &[String]) -> Option<Seen> {
         seen.phase = Phase::Training;
         seen.global = true;
         // A booster prints metrics, not losses: the first of the training set stands for it.
-        if let Some(first) = numbers.iter().find(|n| {
-            !n.key.is_empty() && words(n.key).iter().any(|w| w == "train" || w == "training" || w == "learn")
-        }) {
-            seen.loss.get_or_insert((1, first.key.to_owned(), first.value));
+        let mut from = 0;
+        for number in &numbers {
+            let before = words(&line[from..number.start]);
+            from = number.end;
+            if before.iter().any(|w| matches!(w.as_str(), "train" | "training" | "learn")) {
+                seen.loss = Some((1, number.key.to_owned(), number.value));
+                break;
+            }
         }
+    } else if is_row(line, columns) {
+        bar::table(&mut seen, line, columns);
     } else {
         seen.phase = phase(&words(&head(line, &skip, first_key(&numbers, line))));
         if seen.has_evaluation_loss && seen.loss.is_none() {
@@ -245,6 +256,14 @@ fn text(line: &str, columns: &[String]) -> Option<Seen> {
         }
     }
     Some(seen)
+}
+
+/// Nothing but the numbers under a header.
+fn is_row(line: &str, columns: &[String]) -> bool {
+    let numeric = |v: &str| v.starts_with(|c: char| c.is_ascii_digit() || c == '-') || v == "nan";
+    !columns.is_empty()
+        && line.split_whitespace().count() == columns.len()
+        && line.split_whitespace().all(numeric)
 }
 
 fn first_key(numbers: &[Number<'_>], line: &str) -> usize {
@@ -282,6 +301,16 @@ fn epoch_of(seen: &mut Seen, numbers: &[Number<'_>], roles: &[Role]) {
     seen.epochs = seen.epochs.or(seen.total_epochs);
 }
 
+/// `| 3222.31 ms |`: a time that needs no name.
+fn nameless_time(seen: &mut Seen, numbers: &[Number<'_>]) {
+    if seen.seconds.is_none() && seen.elapsed.is_none() {
+        let found = numbers
+            .iter()
+            .find(|n| n.key.is_empty() && n.unit == "ms" && n.value > 0.0 && n.value.is_finite());
+        seen.seconds = found.map(|n| (n.value * 1e-3, n.relative_resolution()));
+    }
+}
+
 /// Which of the numbers counts steps.
 fn step_of(seen: &Seen, line: &str, numbers: &[Number<'_>], roles: &[Role], is_bar: bool) -> Option<usize> {
     let at = |wanted: &dyn Fn(usize, &Number<'_>, Role) -> bool| {
@@ -302,15 +331,19 @@ fn step_of(seen: &Seen, line: &str, numbers: &[Number<'_>], roles: &[Role], is_b
                     && (sane(n) || n.key.ends_with('第') || n.key.is_empty())
             })
         })
+        .or_else(|| {
+            // Of a drawn bar's counters the last one is its own: an epoch stands before it.
+            (0..numbers.len()).rev().find(|&i| is_bar && unlabelled(&numbers[i]) && roles[i] != Role::Epoch)
+        })
         .or_else(|| at(&|_, n, r| r == Role::MicroStep && n.unit.is_empty()))
         .or_else(|| at(&|_, n, r| step(r) && n.of.is_none() && n.unit.is_empty()))
         .or_else(|| {
-            let trained = is_bar || has_loss || (seen.epoch.is_some() && seen.is_substantial());
+            let trained = has_loss || seen.rate.is_some() || (seen.epoch.is_some() && seen.is_substantial());
             at(&|i, n, r| {
                 trained
                     && unlabelled(n)
                     && r != Role::Epoch
-                    && (is_bar || n.bracketed || i == 0 || seen.epoch.is_some())
+                    && (n.bracketed || i == 0 || seen.epoch.is_some())
             })
         })
         .or_else(|| {
@@ -322,6 +355,19 @@ fn step_of(seen: &Seen, line: &str, numbers: &[Number<'_>], roles: &[Role], is_b
                     && line[..n.start].trim().len() <= 24
                     && phase(&words(n.key)) == Phase::Training
             })
+        })
+}
+
+/// `iter 40 step 10`: the number that runs ahead of another step counter counts micro-steps.
+fn is_finer(numbers: &[Number<'_>], roles: &[Role], index: usize) -> bool {
+    let key = |i: usize| words(numbers[i].key);
+    let is = |i: usize, word: &str| key(i).last().is_some_and(|w| w == word);
+    is(index, "iter")
+        && (0..numbers.len()).any(|i| {
+            i != index
+                && matches!(roles[i], Role::Step { .. })
+                && is(i, "step")
+                && numbers[i].value < numbers[index].value
         })
 }
 
@@ -338,7 +384,7 @@ fn count(
     seen.of = number.of.or(if matches!(roles[index], Role::Step { .. }) { seen.total_steps } else { None });
     seen.global = matches!(roles[index], Role::Step { global: true })
         || (number.of.is_none() && seen.total_steps.is_some());
-    seen.micro = roles[index] == Role::MicroStep;
+    seen.micro = roles[index] == Role::MicroStep || is_finer(numbers, roles, index);
     let said = words(&head(line, skip, number.start));
     seen.phase = phase(&said);
     let lone_evaluation = seen.has_evaluation_loss && seen.loss.is_none() && seen.components.is_empty();
@@ -423,6 +469,9 @@ pub(crate) fn stamp_of(line: &str) -> Option<Stamp> {
 /// The column names of a table of losses (`Epoch GPU_mem box_loss cls_loss`), if `line` is its header.
 pub(crate) fn header(line: &str) -> Option<Vec<String>> {
     if line.bytes().any(|b| matches!(b, b':' | b'=' | b'{' | b'|')) {
+        return None;
+    }
+    if line.split_whitespace().any(|word| word.starts_with(|c: char| c.is_ascii_digit())) {
         return None;
     }
     let columns: Vec<String> = line.split_whitespace().map(str::to_owned).collect();

@@ -9,6 +9,8 @@ use super::track::{Change, Track};
 /// Loops that are followed at once; a log that names more is no training log.
 const LOOPS: usize = 24;
 const PAUSES: usize = 2048;
+/// Before the label of a loop that began after an evaluation was announced.
+const EVALUATING: &str = "evaluating ";
 
 /// What was announced outside the loops.
 #[derive(Debug, Clone, Default)]
@@ -57,12 +59,19 @@ impl Loops {
         self.follow(seen, now);
     }
 
-    pub(crate) fn line(&mut self, text: &str, now: Option<f64>) {
+    /// A row of a table may follow: lines of bare numbers matter.
+    pub(crate) fn in_table(&self) -> bool {
+        !self.columns.is_empty()
+    }
+
+    /// `before`: the head of the line before, if it was not handed in.
+    pub(crate) fn line(&mut self, text: &str, before: &str, now: Option<f64>) {
         if let Some(columns) = line::header(text) {
             self.columns = columns;
             return;
         }
-        let all = line::read(text, &self.columns);
+        let mut all = line::read(text, &self.columns);
+        date(text, before, &mut all);
         if all.iter().all(|seen| seen.step.is_none()) {
             self.notice(text);
         }
@@ -176,10 +185,13 @@ impl Loops {
         let Some(raw) = seen.step else { return };
         let wordless = matches!(seen.format, Format::Tqdm | Format::Bar) && seen.phase == Phase::Unsaid;
         let at = self.all.iter().position(|l| l.track.format == seen.format && l.track.label == seen.label);
-        if self.announced.evaluating && wordless && seen.loss.is_none() {
+        if self.announced.evaluating && wordless && !seen.label.starts_with(EVALUATING) {
             let goes_on = at.is_some_and(|i| !self.all[i].track.begins(raw, seen));
             if !goes_on {
                 self.pending = Some(PauseKind::Evaluation);
+                let mut evaluating = seen.clone();
+                evaluating.label.insert_str(0, EVALUATING);
+                self.follow(&evaluating, now);
                 return;
             }
         }
@@ -207,6 +219,9 @@ impl Loops {
             return;
         }
         self.fresh += 1;
+        if self.best() != Some(index) {
+            return;
+        }
         if let Some(rate) = seen.learning_rate.filter(|r| r.is_finite()) {
             self.rate = Some((self.rate.map_or(rate, |(first, _)| first), rate));
         }
@@ -233,6 +248,7 @@ impl Loops {
         self.all[index].outer_seen = progress;
         if advanced >= 2 {
             self.all[index].track.nested += 1;
+            self.pending.get_or_insert(PauseKind::Evaluation);
         } else {
             self.all[outer].wraps += 1;
         }
@@ -262,6 +278,9 @@ impl Loops {
         let mut score = 10;
         if track.counts_epochs || (*wraps > track.nested && !track.has_loss) {
             score -= 20;
+        }
+        if track.label.starts_with(EVALUATING) {
+            score -= 30;
         }
         if track.label.starts_with("evaluated") {
             score -= 16;
@@ -295,7 +314,7 @@ impl Loops {
                 // A count alone (`step 3/5: installing`) must at least go on for a while.
                 track.format != Format::Keys
                     || track.substantial
-                    || track.in_epochs
+                    || (track.in_epochs && !self.all[i].announced)
                     || track.counts_epochs
                     || track.observed >= 3
             })
@@ -320,7 +339,7 @@ impl Loops {
             let epochs =
                 track.epochs.or(announced.epochs.filter(|_| chosen.announced)).or(announced.total_epochs);
             return match (epochs, of) {
-                (Some(epochs), Some(of)) => Some(epochs.saturating_mul(of)),
+                (Some(epochs), Some(of)) => Some((epochs + u64::from(track.zero_based)).saturating_mul(of)),
                 _ => None,
             };
         }
@@ -381,8 +400,8 @@ impl Loops {
                 steps_per_epoch: track.of.filter(|_| !track.global),
             }),
             samples_per_step: None,
-            clock: track.clock,
-            clock_resolution: track.resolution,
+            clock: if track.counts_seconds() { StepClock::Elapsed } else { track.clock },
+            clock_resolution: if track.counts_seconds() { Some(0.1) } else { track.resolution },
             printed,
             thinned: track.thinned,
             points: track.points(),
@@ -433,6 +452,18 @@ impl Loops {
     pub(crate) fn retained_bytes(&self) -> usize {
         self.all.iter().map(|l| l.track.retained_bytes()).sum::<usize>()
             + self.pauses.capacity() * size_of::<Pause>()
+    }
+}
+
+/// A line without a date has that of the line before it (`2021-05-19 11:36:04: ` and then `epoch: 219`).
+fn date(text: &str, before: &str, all: &mut [Seen]) {
+    if all.iter().any(|seen| seen.stamp.is_some()) || line::stamp_of(text).is_some() {
+        return;
+    }
+    if let Some(stamp) = line::stamp_of(before) {
+        for seen in all.iter_mut().filter(|seen| seen.elapsed.is_none()) {
+            seen.stamp = Some((stamp.seconds, stamp.resolution));
+        }
     }
 }
 

@@ -63,6 +63,26 @@ struct State {
     loops: Loops,
     failures: FailureScanner,
     lines: u64,
+    /// The head of the line before, for its date.
+    before: Before,
+}
+
+/// The first bytes of a line.
+#[derive(Debug, Clone, Copy)]
+struct Before {
+    bytes: [u8; 48],
+    length: usize,
+}
+
+impl Before {
+    const NONE: Before = Before { bytes: [0; 48], length: 0 };
+
+    fn of(line: &[u8]) -> Before {
+        let mut before = Before::NONE;
+        before.length = line.len().min(before.bytes.len());
+        before.bytes[..before.length].copy_from_slice(&line[..before.length]);
+        before
+    }
 }
 
 /// A line without any of these, in ASCII, says nothing of progress. Lines in other scripts are always looked at.
@@ -81,7 +101,13 @@ impl LogScanner {
     pub fn new(config: ScanConfig) -> LogScanner {
         LogScanner {
             screens: [Screen::default(), Screen::default()],
-            state: State { config, loops: Loops::default(), failures: FailureScanner::default(), lines: 0 },
+            state: State {
+                config,
+                loops: Loops::default(),
+                failures: FailureScanner::default(),
+                lines: 0,
+                before: Before::NONE,
+            },
             bytes: 0,
         }
     }
@@ -104,7 +130,7 @@ impl LogScanner {
         match pending {
             Some(painting) => {
                 let mut ahead = Loops::clone(&self.state.loops);
-                ahead.line(&decode(painting.bytes), painting.at);
+                ahead.line(&decode(painting.bytes), "", painting.at);
                 ahead.progress()
             }
             None => self.state.loops.progress(),
@@ -150,6 +176,10 @@ impl State {
         let is_foreign = !bytes.is_ascii();
         let progress = self.config.step_pattern.is_some() || is_foreign || PROGRESS.is_match(bytes);
         let failure = FailureScanner::may_matter(bytes);
+        let row = self.loops.in_table() && bytes.trim_ascii_start().first().is_some_and(u8::is_ascii_digit);
+        let progress = progress || row;
+        let before =
+            std::mem::replace(&mut self.before, if progress { Before::NONE } else { Before::of(bytes) });
         if !progress && !failure {
             return;
         }
@@ -160,7 +190,7 @@ impl State {
                     self.loops.pattern(&seen, painting.at);
                 }
             } else {
-                self.loops.line(&text, painting.at);
+                self.loops.line(&text, &decode(&before.bytes[..before.length]), painting.at);
             }
         }
         if failure {

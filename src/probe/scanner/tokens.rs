@@ -143,6 +143,9 @@ fn number_at(text: &str, at: usize) -> Lexed<'_> {
         let printed = &text[at..end];
         return Lexed::Number(bare(printed, start, end, seconds_of(printed), true));
     }
+    if let Some((end, seconds)) = worded_duration(bytes, at) {
+        return Lexed::Number(bare(&text[at..end], start, end, seconds, true));
+    }
     let end = decimal_end(bytes, at);
     if bytes.get(end) == Some(&b'.') && digits(bytes, end + 1) > end + 1 {
         let more = bytes[end..].iter().take_while(|b| b.is_ascii_digit() || **b == b'.').count();
@@ -283,7 +286,9 @@ const SPACED: &[&str] = &[
 /// A unit after one blank; only words that can be nothing else.
 fn spaced_unit(tail: &str) -> &str {
     let Some(word) = tail.strip_prefix(' ') else { return "" };
-    let end = word.find(|c: char| c.is_whitespace() || matches!(c, ',' | ')' | ']' | ';' | '|' | ':'));
+    let end = word.find(|c: char| {
+        c.is_whitespace() || matches!(c, ',' | ')' | ']' | ';' | '|' | ':' | '，' | '；' | '。' | '、' | '：')
+    });
     let word = &word[..end.unwrap_or(word.len())];
     if SPACED.contains(&word) { word } else { "" }
 }
@@ -303,6 +308,32 @@ fn duration_end(bytes: &[u8], at: usize) -> Option<usize> {
         end = digits(bytes, end + 1);
     }
     Some(end)
+}
+
+/// `1h 2m 3s`, `16m 51s`: at least two parts, each of a smaller unit than the one before.
+fn worded_duration(bytes: &[u8], at: usize) -> Option<(usize, f64)> {
+    let (mut end, mut sum, mut parts, mut below) = (at, 0.0, 0, u32::MAX);
+    loop {
+        let from = end + usize::from(parts > 0 && bytes.get(end) == Some(&b' '));
+        let last = digits(bytes, from);
+        let unit = match bytes.get(last) {
+            Some(b'd') => 86_400,
+            Some(b'h') => 3600,
+            Some(b'm') => 60,
+            Some(b's') => 1,
+            _ => break,
+        };
+        if last == from
+            || last - from > 6
+            || unit >= below
+            || bytes.get(last + 1).is_some_and(u8::is_ascii_alphanumeric)
+        {
+            break;
+        }
+        let value: f64 = bytes[from..last].iter().fold(0.0, |v, b| v * 10.0 + f64::from(b - b'0'));
+        (end, sum, parts, below) = (last + 1, sum + value * f64::from(unit), parts + 1, unit);
+    }
+    (parts >= 2).then_some((end, sum))
 }
 
 /// Seconds of `H:MM:SS`, `MM:SS` or plain seconds.

@@ -8,6 +8,15 @@ use super::reading::{LogPoint, PrintedSeconds, StepClock};
 const POINTS: usize = 8192;
 const SAMPLES: usize = 1024;
 
+/// Keep every second value, the first among them.
+fn halve<T>(values: &mut Vec<T>) {
+    let mut index = 0;
+    values.retain(|_| {
+        index += 1;
+        index % 2 == 1
+    });
+}
+
 /// Values of which a median is wanted, thinned when there are many.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sampled {
@@ -32,11 +41,7 @@ impl Sampled {
             self.values.push(value);
             self.resolution = self.resolution.max(resolution);
             if self.values.len() > SAMPLES {
-                let mut index = 0;
-                self.values.retain(|_| {
-                    index += 1;
-                    index % 2 == 1
-                });
+                halve(&mut self.values);
                 self.every *= 2;
             }
         }
@@ -89,6 +94,8 @@ pub(crate) struct Track {
     pub(crate) epochs: Option<u64>,
     /// The epoch stands in its own lines, or was announced before it began.
     pub(crate) in_epochs: bool,
+    /// `Epoch 0/9` is the first of ten.
+    pub(crate) zero_based: bool,
     pub(crate) batch_size: Option<u64>,
     pub(crate) consumed: Option<(u64, u64)>,
     base: u64,
@@ -100,6 +107,8 @@ pub(crate) struct Track {
     pub(crate) spacing: Option<u64>,
     pub(crate) observed: u64,
     points: Vec<LogPoint>,
+    /// Printed seconds of the kept points, should they turn out to count from the start.
+    times: Vec<f64>,
     newest: Option<LogPoint>,
     pub(crate) thinned: u64,
     pub(crate) clock: StepClock,
@@ -142,6 +151,7 @@ impl Track {
             epoch: None,
             epochs: None,
             in_epochs: false,
+            zero_based: false,
             batch_size: None,
             consumed: None,
             base: 0,
@@ -152,6 +162,7 @@ impl Track {
             spacing: None,
             observed: 0,
             points: Vec::new(),
+            times: Vec::new(),
             newest: None,
             thinned: 1,
             clock: StepClock::None,
@@ -205,8 +216,6 @@ impl Track {
             };
             let length = self.of.or(self.raw).unwrap_or(0);
             self.base = self.base.saturating_add(length.saturating_mul(skipped));
-            self.elapsed_base += self.elapsed_last;
-            self.elapsed_last = 0.0;
         } else if self.raw.is_some_and(|last| raw > last)
             && matches!((self.epoch, seen.epoch), (Some(a), Some(b)) if b > a)
             && self.in_epochs
@@ -256,7 +265,10 @@ impl Track {
         {
             self.remaining.push((left / (of - raw) as f64, (0.5 / left).min(1.0)));
         }
-        self.keep(LogPoint { step, at, loss, learning_rate: rate });
+        self.keep(
+            LogPoint { step, at, loss, learning_rate: rate },
+            seen.seconds.map_or(f64::NAN, |(s, _)| s),
+        );
         if began && self.observed > 1 { Change::Epoch } else { Change::Step }
     }
 
@@ -267,6 +279,7 @@ impl Track {
         self.has_loss |= seen.loss.is_some() || !seen.components.is_empty();
         self.substantial |= seen.is_substantial();
         self.says_training |= seen.phase == super::keys::Phase::Training;
+        self.zero_based |= seen.epoch == Some(0) && seen.epochs.is_some();
         self.in_epochs |= seen.epoch.is_some() && !seen.counts_epochs;
         self.batch_size = seen.batch_size.or(self.batch_size);
         if let (Some(samples), Some(step)) = (seen.consumed, seen.step) {
@@ -275,7 +288,11 @@ impl Track {
     }
 
     fn time(&mut self, seen: &Seen, now: Option<f64>) -> Option<f64> {
-        if let Some(elapsed) = seen.elapsed {
+        if let Some((elapsed, _)) = seen.elapsed {
+            // A bar that starts anew, or a run that does.
+            if elapsed < self.elapsed_last {
+                self.elapsed_base += self.elapsed_last;
+            }
             self.elapsed_last = elapsed;
         }
         let clock = match (now, seen.stamp, seen.elapsed) {
@@ -293,22 +310,20 @@ impl Track {
         let (at, resolution) = match self.clock {
             StepClock::Ours => (now?, 1e-3),
             StepClock::Timestamps => (seen.stamp?.0 - self.origin, seen.stamp?.1),
-            StepClock::Elapsed => (self.elapsed_base + seen.elapsed?, 1.0),
+            StepClock::Elapsed => (self.elapsed_base + seen.elapsed?.0, seen.elapsed?.1),
             StepClock::None => return None,
         };
         self.resolution = Some(self.resolution.map_or(resolution, |r| r.max(resolution)));
         Some(at)
     }
 
-    fn keep(&mut self, point: LogPoint) {
+    fn keep(&mut self, point: LogPoint, time: f64) {
         if self.observed.is_multiple_of(self.thinned) {
             self.points.push(point);
+            self.times.push(time);
             if self.points.len() > POINTS {
-                let mut index = 0;
-                self.points.retain(|_| {
-                    index += 1;
-                    index % 2 == 1
-                });
+                halve(&mut self.points);
+                halve(&mut self.times);
                 self.thinned *= 2;
             }
         }
@@ -335,14 +350,24 @@ impl Track {
     /// The kept points, the newest always among them.
     pub(crate) fn points(&self) -> Vec<LogPoint> {
         let mut points = self.points.clone();
+        if self.counts_seconds() {
+            for (point, time) in points.iter_mut().zip(&self.times) {
+                point.at = time.is_finite().then_some(*time);
+            }
+        }
         if let Some(newest) = self.newest.filter(|n| points.last().is_none_or(|p| p.step != n.step)) {
             points.push(newest);
         }
         points
     }
 
+    /// There is no clock but a printed time that only ever rises.
+    pub(crate) fn counts_seconds(&self) -> bool {
+        self.clock == StepClock::None && self.seconds.is_cumulative()
+    }
+
     pub(crate) fn retained_bytes(&self) -> usize {
-        self.points.capacity() * size_of::<LogPoint>() + self.label.capacity() + 3 * SAMPLES * 8
+        self.points.capacity() * (size_of::<LogPoint>() + 8) + self.label.capacity() + 3 * SAMPLES * 8
     }
 
     /// The counter is under way: begun and not at its end.

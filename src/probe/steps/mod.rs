@@ -243,15 +243,25 @@ fn windows(ticks: &[Tick], pauses: &[Pause], resolution: f64) -> Vec<Window> {
         if tick.step <= last.step || tick.at < last.at {
             continue;
         }
-        let joined = paused(from.at, last.at) != paused(last.at, tick.at);
-        if joined && last.step > from.step && last.at > from.at {
-            all.push(Window {
-                steps: last.step - from.step,
-                seconds: last.at - from.at,
-                from: from.at,
-                to: last.at,
-            });
-            from = last;
+        if paused(last.at, tick.at) {
+            if last.step > from.step && last.at > from.at {
+                all.push(Window {
+                    steps: last.step - from.step,
+                    seconds: last.at - from.at,
+                    from: from.at,
+                    to: last.at,
+                });
+            }
+            if tick.at > last.at {
+                all.push(Window {
+                    steps: tick.step - last.step,
+                    seconds: tick.at - last.at,
+                    from: last.at,
+                    to: tick.at,
+                });
+            }
+            (from, last) = (tick, tick);
+            continue;
         }
         if tick.at - from.at >= shortest {
             all.push(Window {
