@@ -90,3 +90,28 @@ fn every_failure_is_named_as_expected() {
     }
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
+
+#[test]
+fn every_message_is_named() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/failures/messages.txt");
+    let text = fs::read_to_string(path).expect("readable");
+    let mut all = Vec::new();
+    let mut count = 0;
+    for line in text.lines().filter(|l| !l.starts_with('#') && !l.is_empty()) {
+        let parts: Vec<&str> = line.splitn(4, " | ").collect();
+        let [kind, advice, exit, message] = parts[..] else { panic!("four columns: {line}") };
+        let message = message.replace("\\n", "\n").replace("\\r", "\r") + "\n";
+        let mut scanner = LogScanner::new(ScanConfig::default());
+        scanner.feed(Stream::Stderr, Some(5.0), message.as_bytes());
+        let code = exit.trim().parse().expect("a status");
+        let failures = scanner.finish(&End { code: Some(code), ..End::default() }).failures;
+        let found = failures.first().map_or("none".to_owned(), name_of);
+        let said = failures.first().map_or("-", |f| f.advice.as_str());
+        count += 1;
+        if found != kind || (advice != "-" && said != advice) {
+            all.push(format!("{found} {said}, expected {kind} {advice}: {message}"));
+        }
+    }
+    assert!(count > 150, "the scan found the messages");
+    assert!(all.is_empty(), "{} of {count}\n{}", all.len(), all.join("\n"));
+}

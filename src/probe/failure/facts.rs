@@ -25,7 +25,7 @@ figure!(
     TRIED,
     r"(?:[Tt]ried|[Tt]rying|attempt\w*|[Uu]nable|[Ff]ailed|request) (?:to )?allocate:? ?(?:request for )?([\d.]+) ?([KMGT]?i?B|[Bb]ytes)|(?:Out of memory|[Ee]rror) allocating ([\d.]+) ?(bytes)|Cannot allocate ([\d.]+) ?([KMGT]?i?B) memory"
 );
-figure!(TOTAL, r"([\d.]+) ([KMGT]?i?B) total capacity|total capacity of ([\d.]+) ([KMGT]?i?B)");
+figure!(TOTAL, r"([\d.]+) ([KMGT]?i?B) total capacity|total capaci?ty of ([\d.]+) ([KMGT]?i?B)");
 figure!(FREE, r"([\d.]+) ([KMGT]?i?B) (?:is )?free|available memory is only ([\d.]+) ?([KMGT]?i?B)");
 figure!(
     ALLOCATED,

@@ -4,12 +4,14 @@ mod advice;
 mod facts;
 mod scan;
 mod signatures;
+mod silent;
 
 use serde::{Deserialize, Serialize};
 
 use crate::words::Message;
 
 pub use scan::FailureScanner;
+pub use silent::{MemoryGrowth, memory_growth, step_time_growth};
 
 /// The next step to try for an advice key.
 pub fn advice_text(key: &str) -> Message {

@@ -67,7 +67,7 @@ static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant pattern")
 });
 static THROWN: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^(?:[A-Za-z_]\w*(?:\.|::))*[A-Za-z_]*(?:Error|Exception|Exhausted|OutOfResources|Interrupt|Panic|NotFound|Timeout)\b")
+    Regex::new(r"^(?:[A-Za-z_]\w*(?:\.|::))*[A-Za-z_]*(?:Error|Exception|Exhausted|OutOfResources|Interrupt|Panic|NotFound|Timeout|BadZipFile)\b")
         .expect("a constant pattern")
 });
 
@@ -178,9 +178,10 @@ impl FailureScanner {
     fn cause(&self, end: &End, advanced: u64) -> Option<Failure> {
         let survived = |c: &Candidate| advanced >= c.advanced + SURVIVED;
         let hardware = end.xids.iter().find(|x| !matches!(x, 13 | 31 | 43 | 45 | 68 | 69 | 109)).copied();
-        let mut order: Vec<&Candidate> = self.candidates.iter().filter(|c| !c.row.silent).collect();
+        let mut order: Vec<&Candidate> =
+            self.candidates.iter().filter(|c| !c.row.silent && !survived(c)).collect();
         // Stable: among equals the first line comes first.
-        order.sort_by_key(|c| (!c.firm, survived(c), rank(c)));
+        order.sort_by_key(|c| (!c.firm, rank(c)));
         let first = order.first().copied();
         if let Some(xid) = hardware.filter(|_| {
             first.is_none_or(|c| rank(c) != Rank::Cause || c.row.kind == FailureKind::IllegalMemoryAccess)
@@ -190,10 +191,9 @@ impl FailureScanner {
             failure.facts.xid = Some(xid);
             return Some(failure);
         }
-        let killed = end.signal == Some(9) || end.code == Some(137) || end.code == Some(-9);
         match first {
             // A quoted error in text that was printed long before the end is no cause, but it is all there is.
-            Some(c) if c.firm && !(survived(c) && killed) => {
+            Some(c) if c.firm => {
                 let consequences = order
                     .iter()
                     .skip(1)
@@ -203,8 +203,7 @@ impl FailureScanner {
                     .collect();
                 Some(self.failure(c, consequences, true, end))
             }
-            _ => by_exit(end)
-                .or_else(|| first.filter(|c| !survived(c)).map(|c| self.failure(c, Vec::new(), true, end))),
+            _ => by_exit(end).or_else(|| first.map(|c| self.failure(c, Vec::new(), true, end))),
         }
     }
 

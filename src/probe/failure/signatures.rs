@@ -30,6 +30,8 @@ pub(super) enum Rank {
     Cause,
     /// Names a symptom that several causes have.
     Symptom,
+    /// One GPU's complaint about another, which may have failed for a reason of its own.
+    Peer,
     /// A launcher or another rank speaking of a process that has already failed.
     Consequence,
 }
@@ -74,7 +76,7 @@ const fn silent(kind: FailureKind, advice: &'static str, pattern: &'static str) 
 }
 
 use Place::{Anywhere, Thrown};
-use Rank::{Consequence, Symptom};
+use Rank::{Consequence, Peer, Symptom};
 
 #[rustfmt::skip]
 pub(super) const SIGNATURES: &[Signature] = &[
@@ -99,7 +101,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
     row(ShmExhausted, Thrown, Symptom, "raise_shm_or_fewer_workers", r"^Bus error(?: \(core dumped\))?|died with <Signals\.SIGBUS|exitcode: -7\b"),
 
     // The host's memory
-    anywhere(HostOom, "raise_job_memory", r"(?i)slurmstepd: error:.{0,40}(?:oom-kill event|Exceeded (?:job|step) memory limit)|Exceeded job memory limit at some point"),
+    anywhere(HostOom, "raise_job_memory", r"(?i)slurmstepd: error:.{0,40}(?:oom[-_]kill event|Exceeded (?:job|step) memory limit)|Exceeded job memory limit at some point"),
     anywhere(HostOom, "raise_job_memory", r"(?i)memory cgroup out of memory|OOMKilled|oom_kill_process|oom-kill:constraint=CONSTRAINT_MEMCG|TERM_MEMLIMIT|job killed: (?:vmem|mem)|PBS: job killed: (?:mem|vmem)"),
     anywhere(HostOom, "reduce_host_memory", r"Out of memory: Kill(?:ed)? process|oom-kill:constraint|oom_reaper: reaped process|invoked oom-killer"),
     anywhere(HostOom, "reduce_host_memory", r"DataLoader worker \(pid\(?s?\)? ?[\d, ]+\) (?:is killed by signal: Killed|exited unexpectedly.{0,40}Killed)"),
@@ -108,7 +110,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
     thrown(HostOom, "reduce_host_memory", r"(?:^|\W)(?:_?ArrayMemoryError|MemoryError)\b|Unable to allocate [\d.]+ [KMGT]iB for an array|std::bad_alloc"),
     thrown(HostOom, "reduce_host_memory", r"(?:\[Errno 12\]|Os \{ code: 12|errno: 12|os error 12|mmap|fork|unable to mmap).{0,80}Cannot allocate memory|Cannot allocate memory \(12\)"),
     thrown(HostOom, "reduce_host_memory", r"cudaHostAlloc.{0,60}out of memory|cudaErrorHostMemory"),
-    row(HostOom, Anywhere, Symptom, "reduce_host_memory", r"(?:exitcode|exit code|exit status|returncode|returned non-zero exit status)[:= ]*-9\b|died with <Signals\.SIGKILL|Signal 9 \(SIGKILL\)|signal 9 \(Killed\)|terminated (?:by|with) signal(?: 9|:? ?SIGKILL)|SIGKILL\(-9\)"),
+    row(HostOom, Anywhere, Symptom, "reduce_host_memory", r"(?:exitcode|exit code|exit status|return ?code|returned non-zero exit status)[:= ]*-9\b|died with <Signals\.SIGKILL|Signal 9 \(SIGKILL\)|signal 9 \(Killed\)|terminated (?:by|with) signal(?: 9|:? ?SIGKILL)|SIGKILL\(-9\)"),
     row(HostOom, Thrown, Symptom, "reduce_host_memory", r"^\S{0,60}:? ?(?:line \d+: *\d+ )?Killed(?: {2,}.*)?$"),
 
     // The disk
@@ -164,7 +166,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
     row(GpuOom, Thrown, Symptom, "reduce_memory", r"CUBLAS_STATUS_NOT_INITIALIZED|CUDNN_STATUS_NOT_INITIALIZED|CUSOLVER_STATUS_NOT_INITIALIZED|failed to create cublas handle|Failed to get convolution algorithm"),
 
     // Between GPUs
-    row(NcclError, Anywhere, Symptom, "check_nccl", r"(?i:nccl (?:error|failure)|nccl communicator was aborted|NCCL operations have failed or timed out|NCCL WARN (?:Call to|Net))|ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclInvalidUsage|ncclInvalidArgument|ncclRemoteError|DistBackendError|Watchdog caught collective operation timeout|Timeout waiting for key: |\[Rank \d+\] Watchdog|Duplicate GPU detected|torch\.distributed\.DistNetworkError|Connection closed by peer \[|gloo/transport/tcp"),
+    row(NcclError, Anywhere, Peer, "check_nccl", r"(?i:nccl (?:error|failure)|nccl communicator was aborted|NCCL operations have failed or timed out|NCCL WARN (?:Call to|Net))|ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclInvalidUsage|ncclInvalidArgument|ncclRemoteError|DistBackendError|Watchdog caught collective operation timeout|Timeout waiting for key: |\[Rank \d+\] Watchdog|Duplicate GPU detected|torch\.distributed\.DistNetworkError|Connection closed by peer \[|gloo/transport/tcp"),
 
     // Signals
     anywhere(TerminatedBySignal, "time_limit", r"DUE TO TIME LIMIT|TERM_RUNLIMIT|walltime \d+ exceeded|job killed: walltime"),
@@ -252,6 +254,7 @@ static WORDS: LazyLock<AhoCorasick> = LazyLock::new(|| {
             "sufficient",
             "load key",
             "archive",
+            "zip",
             "ran out",
             "preemption",
             "exceeded",

@@ -241,7 +241,6 @@ pub(crate) fn table(seen: &mut Seen, line: &str, columns: &[String]) {
                 seen.components.push((column.clone(), number.value));
             }
             Role::Loss(rank) => seen.loss = Some((rank, column.clone(), number.value)),
-            Role::EvaluationLoss => {}
             _ => {}
         }
     }

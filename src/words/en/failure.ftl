@@ -10,6 +10,10 @@ failure-evidence-loss = { $name } was NaN, infinite or zeroed { $count ->
     [one] once
    *[other] { $count } times in a row
 } and did not recover
+failure-evidence-slower = steps took { $early } early in the run and { $late } at its end, { $factor } times as long
+failure-evidence-gpu-growth = the GPU's memory rises by { $hourly } an hour and does not level off
+failure-evidence-host-growth = the host's memory in use rises by { $hourly } an hour and does not level off
+failure-evidence-until = { $growth }; the limit is reached in { $time }
 
 advice-reduce-memory = lower the batch size or the sequence length; `onecard estimate` says which change saves most
 advice-fragmentation = set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: memory that PyTorch holds but does not use would have held the request
