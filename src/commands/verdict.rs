@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Reporter;
-use crate::adapters::files;
+use crate::adapters::{files, gather};
 use crate::cli::VerdictArgs;
 use crate::document::{Body, Document};
 use crate::exit::Exit;
@@ -95,7 +95,32 @@ fn gather(args: &VerdictArgs) -> Result<Evidence, Problem> {
             return Err(Problem::new(what).hint(Message::new("verdict-same-rank-hint")));
         }
     }
+    if evidence.env.is_none() && evidence.probes.iter().all(|probe| probe.body.env.is_none()) {
+        evidence.env = read_now(&evidence.probes);
+    }
     Ok(evidence)
+}
+
+/// This machine, where it is the one in question: nothing was probed, or the probed GPU is here.
+fn read_now(probes: &[Held<Probe>]) -> Option<Held<Env>> {
+    let folder = std::env::current_dir().unwrap_or_else(|_| Path::new("/").to_owned());
+    let (body, _) = gather::env_body(&folder);
+    let value = serde_json::to_value(body).expect("documents hold only JSON-representable data");
+    let body: Env = serde_json::from_value(value).expect("what env writes, verdict reads");
+    let here = |uuid: &String| body.gpus.iter().flatten().any(|gpu| gpu.uuid.as_ref() == Some(uuid));
+    let mut probed = probes.iter().flat_map(|probe| probe.body.gpus.iter().flatten());
+    let in_question = if probes.is_empty() {
+        body.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty())
+    } else {
+        probed.any(|gpu| gpu.uuid.as_ref().is_some_and(here))
+    };
+    let held = Held {
+        name: "env".to_owned(),
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        created_at: None,
+        body,
+    };
+    in_question.then_some(held)
 }
 
 /// Those named; without any, the default one if it is there. It need not be when another document is.

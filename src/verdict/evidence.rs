@@ -48,7 +48,15 @@ pub struct Evidence {
 pub struct Env {
     pub driver: Option<Driver>,
     pub gpus: Option<Vec<EnvGpu>>,
+    pub machine: Option<Machine>,
     pub python: Option<Python>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// `docker`, `kubernetes`, …; absent outside containers.
+    pub container: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -188,6 +196,8 @@ pub struct Probe {
     pub torch: Option<Torch>,
     pub failures: Option<Vec<Failure>>,
     pub recovery: Option<Recovery>,
+    /// The disk that checkpoints were written to.
+    pub checkpoint_disk: Option<Storage>,
     pub timeline: Option<Vec<Point>>,
     pub context: Option<Context>,
 }
@@ -235,8 +245,38 @@ pub struct Steps {
     pub total_declared: Option<u64>,
     pub tokens_per_second: Option<f64>,
     pub last_step: Option<u64>,
+    pub drift: Option<Drift>,
+    pub stalls: Option<Stalls>,
+    pub pauses: Option<Vec<PauseTotal>>,
     /// Single steps, thinned to some hundreds.
     pub series: Option<Vec<StepPoint>>,
+}
+
+/// Mean seconds of a step in the first and in the last third of the run.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Drift {
+    pub first_third: Option<f64>,
+    pub last_third: Option<f64>,
+    pub drifting: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Stalls {
+    pub count: u64,
+    pub seconds: f64,
+    /// Extra seconds for each step of a long run if stalls go on at this rate.
+    pub seconds_per_step: f64,
+}
+
+/// Time beyond the steps' own: `evaluation`, `checkpoint`, `epoch_boundary`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct PauseTotal {
+    pub kind: String,
+    pub count: u64,
+    pub seconds: f64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -310,7 +350,6 @@ pub struct CheckpointSeen {
     pub step: Option<u64>,
     pub atomic: Option<bool>,
     pub complete: Option<bool>,
-    pub storage: Option<Storage>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -351,17 +390,24 @@ pub struct Checkpoint {
     pub storage: Option<Storage>,
 }
 
-/// The mount that a path lies on.
+/// The disk that a folder lies on, as env documents list them.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Storage {
-    pub mount_point: Option<String>,
+    /// Where its file system is mounted.
+    pub mount: Option<String>,
     /// Such as `ext4`, `overlay`, `nfs4`, `tmpfs`.
-    pub fs_type: Option<String>,
-    /// The file system of `/`, which tells a container layer from a volume.
-    pub root_fs_type: Option<String>,
-    /// The disk's model name, where it is a local disk.
-    pub disk_model: Option<String>,
+    pub filesystem: Option<String>,
+    /// The disk's model name, where it is known.
+    pub model: Option<String>,
+    pub space: Option<StorageSpace>,
+    pub inodes_free: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct StorageSpace {
+    pub free: Option<Bytes>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

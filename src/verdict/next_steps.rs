@@ -82,6 +82,7 @@ fn answers(criterion: CriterionId, finding: &Finding, case: &Case<'_>) -> Vec<Ne
         "precision.ranks" if failed => Message::new("verdict-next-ranks-precision"),
         "precision.native" | "precision.used" | "precision.ranks" => Message::new("verdict-next-hook"),
         "recovery.checkpoint" if failed => Message::new("verdict-next-checkpoint"),
+        "recovery.space" => Message::new("verdict-next-space"),
         "recovery.storage" => Message::new("verdict-next-storage"),
         "recovery.grade" if finding.fact.value == Some(Figure::Word("C".to_owned())) => {
             Message::new("verdict-next-data-order")

@@ -7,7 +7,7 @@
 use super::Cite;
 use super::asked::Length;
 use super::case::Case;
-use super::evidence::{Held, Probe, StepSeconds};
+use super::evidence::{Drift, Held, PauseTotal, Probe, StepSeconds};
 
 /// A run shorter than this has not seen a card warm up.
 const PLATEAU_SECONDS: f64 = 210.0;
@@ -38,6 +38,7 @@ pub(super) struct Projection {
     pub(super) steps_said: Option<Cite>,
     pub(super) step: Seconds3,
     pub(super) one_off: f64,
+    /// Saves still to come, evaluations and stalls.
     pub(super) saves: f64,
     pub(super) total: Option<Seconds3>,
     /// The whole job ran under the probe: nothing is projected.
@@ -152,9 +153,13 @@ impl Projection {
                 gpus,
             });
         }
-        let step = interval_of(seconds, mean);
+        let record = body.steps.clone().unwrap_or_default();
+        let stalls = record.stalls.clone().unwrap_or_default();
+        let step = interval_of(seconds, mean).map(|step| slower_third(step, record.drift.as_ref()));
+        let paused: f64 = record.pauses.iter().flatten().map(|pause| pause.seconds).sum();
         // Start, warm-up, compilation, shut-down: what the run took beyond its steps. Counted once.
-        let one_off = body.duration_seconds.map_or(0.0, |duration| (duration - seen as f64 * mean).max(0.0));
+        let beside_steps = |duration: f64| duration - seen as f64 * mean - stalls.seconds - paused;
+        let one_off = body.duration_seconds.map_or(0.0, |duration| beside_steps(duration).max(0.0));
         if body.duration_seconds.is_some() {
             cites.push(probe.cite("/duration_seconds"));
         }
@@ -162,29 +167,37 @@ impl Projection {
         if saves > 0.0 {
             cites.push(probe.cite("/torch/checkpoints"));
         }
+        let each_step = |kind: &str| rate_of(record.pauses.as_deref(), kind, seen);
+        let saves_printed = each_step("checkpoint").filter(|_| !saves_seen);
+        let pauses = [each_step("evaluation"), each_step("epoch_boundary"), saves_printed];
+        let pauses_each: f64 = pauses.iter().flatten().sum();
+        if pauses_each > 0.0 {
+            cites.push(probe.cite("/steps/pauses"));
+        }
         let short = body.duration_seconds.is_none_or(|duration| duration < PLATEAU_SECONDS);
-        let mut unseen = Vec::new();
-        if !saves_seen {
-            unseen.push(Unseen::Checkpoint);
-        }
-        unseen.extend([Unseen::Evaluation, Unseen::EpochBoundary]);
-        if short {
-            unseen.push(Unseen::ThermalPlateau);
-        }
+        let unseen = [
+            (!saves_seen && saves_printed.is_none(), Unseen::Checkpoint),
+            (each_step("evaluation").is_none(), Unseen::Evaluation),
+            (each_step("epoch_boundary").is_none(), Unseen::EpochBoundary),
+            (short, Unseen::ThermalPlateau),
+        ];
+        let unseen = unseen.into_iter().filter(|(missing, _)| *missing).map(|(_, term)| term).collect();
         let extra = case.asked.extra_seconds.unwrap_or(0.0);
-        let total_of = |each: f64| one_off + steps as f64 * each + saves + extra;
+        let total_of = |each: f64| one_off + steps as f64 * (each + pauses_each) + saves + extra;
+        let stalled = steps as f64 * stalls.seconds_per_step;
         let total = step.map(|step| Seconds3 {
             low: total_of(step.low),
-            expected: total_of(step.expected),
-            high: total_of(step.high * if short { 1.0 + PLATEAU_ALLOWANCE } else { 1.0 }),
+            expected: total_of(step.expected) + stalled,
+            high: total_of(step.high * if short { 1.0 + PLATEAU_ALLOWANCE } else { 1.0 }) + stalled,
         });
         let step = step.unwrap_or(Seconds3 { low: mean, expected: mean, high: mean });
+        let beside = saves + steps as f64 * (pauses_each + stalls.seconds_per_step);
         Some(Projection {
             steps,
             steps_said,
             step,
             one_off,
-            saves,
+            saves: beside,
             total,
             complete: false,
             unseen,
@@ -192,6 +205,26 @@ impl Projection {
             gpus,
         })
     }
+}
+
+/// A drifting run is projected with its slower third.
+fn slower_third(step: Seconds3, drift: Option<&Drift>) -> Seconds3 {
+    let slower = drift
+        .filter(|drift| drift.drifting)
+        .and_then(|drift| Some(drift.first_third?.max(drift.last_third?)))
+        .filter(|slower| slower.is_finite());
+    match slower {
+        Some(slower) => {
+            Seconds3 { low: step.low, expected: step.expected.max(slower), high: step.high.max(slower) }
+        }
+        None => step,
+    }
+}
+
+/// Seconds a step that pauses of this kind took over the run; `None` when there was none.
+fn rate_of(pauses: Option<&[PauseTotal]>, kind: &str, steps: u64) -> Option<f64> {
+    let pause = pauses?.iter().find(|pause| pause.kind == kind && pause.count > 0)?;
+    (steps > 0).then(|| (pause.seconds / steps as f64).max(0.0))
 }
 
 /// The 95 % interval of the mean; without one, the middle four fifths of the steps, which are wider.

@@ -218,11 +218,29 @@ pub(super) fn physics(case: &Case<'_>) -> Option<(Status, Fact)> {
 pub(super) fn spread(case: &Case<'_>) -> Option<Fact> {
     let projection = case.projection.as_ref().filter(|projection| !projection.complete)?;
     let (probe, seconds, mean) = slowest(case)?;
-    let p90 = seconds.p90.filter(|p90| *p90 > mean)?;
+    let p90 = seconds.p90.filter(|p90| *p90 > projection.step.expected)?;
     let total = projection.one_off + projection.saves + projection.steps as f64 * p90;
     let text =
         Message::new("verdict-spread").with("p90", Arg::Seconds(p90)).with("total", Arg::Seconds(total));
     Some(Fact::new(text).value(Figure::Seconds(total)).cite(probe.cite("/steps/step_seconds/p90")))
+}
+
+pub(super) fn drift(case: &Case<'_>) -> Option<Fact> {
+    let (probe, _, _) = slowest(case)?;
+    let drift = probe.body.steps.as_ref()?.drift.as_ref().filter(|drift| drift.drifting)?;
+    let (first, last) = (drift.first_third?, drift.last_third?);
+    let text =
+        Message::new("verdict-drift").with("first", Arg::Seconds(first)).with("last", Arg::Seconds(last));
+    Some(Fact::new(text).value(Figure::Seconds(first.max(last))).cite(probe.cite("/steps/drift")))
+}
+
+pub(super) fn stalled(case: &Case<'_>) -> Option<Fact> {
+    let projection = case.projection.as_ref().filter(|projection| !projection.complete)?;
+    let (probe, _, _) = slowest(case)?;
+    let stalls = probe.body.steps.as_ref()?.stalls.as_ref().filter(|stalls| stalls.count > 0)?;
+    let more = projection.steps as f64 * stalls.seconds_per_step;
+    let text = Message::new("verdict-stalled").with("count", stalls.count).with("more", Arg::Seconds(more));
+    Some(Fact::new(text).value(Figure::Seconds(more)).cite(probe.cite("/steps/stalls")))
 }
 
 /// A stall rarer than the run was long: 1 step in `count`, 8 times as long, would not have been seen.
@@ -231,7 +249,11 @@ pub(super) fn stalls(case: &Case<'_>) -> Option<Fact> {
     const ENOUGH: u64 = 200;
     let projection = case.projection.as_ref().filter(|projection| !projection.complete)?;
     let (probe, _, _) = slowest(case)?;
-    let count = probe.body.steps.as_ref()?.count.filter(|count| *count > 0 && *count < ENOUGH)?;
+    let steps = probe.body.steps.as_ref()?;
+    if steps.stalls.as_ref().is_some_and(|stalls| stalls.count > 0) {
+        return None;
+    }
+    let count = steps.count.filter(|count| *count > 0 && *count < ENOUGH)?;
     let longer = (STALL - 1.0) / count as f64;
     let text = Message::new("verdict-stalls")
         .with("count", count)

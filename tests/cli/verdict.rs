@@ -2,63 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Run;
+use crate::support::{Run, fixture};
 
 const GIB: u64 = 1 << 30;
 
-/// A probe document that passes every criterion, with a deadline of an hour and 1,000 steps.
-pub(crate) fn good_probe() -> Value {
-    json!({
-        "kind": "probe", "schema": 1, "tool_version": "0.1.0", "created_at": "2026-11-30T12:00:00Z",
-        "body": {
-            "command": ["python3", "train.py", "--lr", "1e-4"],
-            "started_at": "2026-11-30T11:55:00Z",
-            "duration_seconds": 260.0,
-            "outcome": {"kind": "stopped_by_probe", "code": null, "signal": 15},
-            "context": {"git_commit": "0123456789abcdef0123456789abcdef01234567"},
-            "env": {
-                "driver": {"version": "580.95.05"},
-                "gpus": [{"index": 0, "uuid": "GPU-1", "name": "NVIDIA H200", "compute_capability": "9.0"}]
-            },
-            "gpus": [{
-                "index": 0, "uuid": "GPU-1", "name": "NVIDIA H200", "memory_total": 150_754_820_096_u64,
-                "peak_used": 60 * GIB, "peak_processes": 59 * GIB, "baseline_used": 0,
-                "throttled_share": 0.0, "foreign_processes": [], "samples": 2600
-            }],
-            "steps": {
-                "count": 240, "source": "hook", "warmup_excluded": 10, "total_declared": 1000,
-                "step_seconds": {"median": 1.0, "p10": 0.98, "p90": 1.02, "mean": 1.0, "ci95": [0.99, 1.01]},
-                "tokens_per_second": 8192.0, "last_step": 240
-            },
-            "loss": {"first": 9.0, "last": 4.0, "min": 3.9, "finite": true},
-            "torch": {
-                "version": "2.11.0", "cuda": "13.0",
-                "peak_allocated": 50 * GIB, "peak_reserved": 57 * GIB,
-                "forward_backward_optimizer": true,
-                "parameters": 1_000_000_000, "trainable_parameters": 1_000_000_000,
-                "param_dtypes": ["fp32"], "grad_dtypes": ["fp32"], "autocast_dtypes": ["bf16"],
-                "matmul_dtypes": ["bf16"], "tf32_matmul": false, "tokens_per_step": 8192,
-                "checkpoints": [
-                    {"path": "out/step-100", "bytes": 12 * GIB, "seconds": 2.0, "step": 100, "atomic": true, "complete": true},
-                    {"path": "out/step-200", "bytes": 12 * GIB, "seconds": 2.0, "step": 200, "atomic": true, "complete": true}
-                ]
-            },
-            "failures": [],
-            "recovery": {
-                "mode": "paired", "interrupt": "kill", "interrupted_at_step": 201, "checkpoint_step": 200,
-                "resumed_first_step": 201, "grade": "A", "step_continuous": true, "lr_continuous": true,
-                "loss_continuous": true,
-                "checkpoint": {
-                    "path": "out/step-200", "bytes": 12 * GIB, "save_seconds": 2.0, "complete": true,
-                    "atomic": true, "durable": true,
-                    "storage": {"mount_point": "/data", "fs_type": "nfs4", "root_fs_type": "overlay"}
-                },
-                "survives_damage": {}, "restart_seconds": 20.0, "lost_steps": 1
-            },
-            "timeline": [],
-            "gaps": []
-        }
-    })
+/// A document made by hand that passes every criterion, given a deadline of an hour for its 1,000 steps.
+fn good_probe() -> Value {
+    let text = std::fs::read_to_string(fixture("verdict/good-probe.json")).expect("the fixture");
+    serde_json::from_str(&text).expect("JSON")
 }
 
 /// The good document with one place changed. `null` removes it.
@@ -239,6 +190,19 @@ fn time_is_projected_with_its_interval() {
         "samples a step unknown"
     );
     assert_eq!(finding("--deadline 1h --extra 10m")["value"], json!(1636.0));
+    // Evaluations (12 s in 240 steps), stalls (5 s of them, 0.02 s a step) and a slower last third (1.2 s):
+    // 260 - 240 - 12 - 5 = 3 s once, 1,000 x (1.2 + 0.05 + 0.02) s, 16 s of saves.
+    let mut seen = good_probe();
+    set(&mut seen, "/body/steps/pauses", json!([{"kind": "evaluation", "count": 3, "seconds": 12.0}]));
+    set(&mut seen, "/body/steps/stalls", json!({"count": 1, "seconds": 5.0, "seconds_per_step": 0.02}));
+    set(&mut seen, "/body/steps/drift", json!({"first_third": 0.9, "last_third": 1.2, "drifting": true}));
+    let report = judge(&seen, "").json();
+    let time = &report["body"]["criteria"][1];
+    let row = time["findings"].as_array().expect("rows").iter().find(|row| row["id"] == "time.deadline");
+    assert_eq!(row.expect("there")["value"], json!(1289.0));
+    let ids: Vec<&str> =
+        time["notes"].as_array().expect("notes").iter().filter_map(|n| n["id"].as_str()).collect();
+    assert_eq!(ids, ["time.drift", "time.stalled"]);
 }
 
 #[test]
@@ -318,10 +282,14 @@ fn recovery_passes_on_a_or_b_only() {
         assert_eq!(judge(&with(&pointer, json!(false)), "").run().status, 1, "{key}");
     }
     for (kind, status) in [("tmpfs", 1), ("overlay", 1), ("nfs4", 0), ("ext4", 3)] {
-        let run = judge(&with("/body/recovery/checkpoint/storage/fs_type", json!(kind)), "");
+        let run = judge(&with("/body/recovery/checkpoint/storage/filesystem", json!(kind)), "");
         assert_eq!(run.run().status, status, "{kind}");
     }
     assert_eq!(judge(&with("/body/recovery/checkpoint/complete", json!(false)), "").run().status, 1);
+    for (free, status) in [(36 * GIB, 0), (36 * GIB - 1, 3), (12 * GIB - 1, 1)] {
+        let run = judge(&with("/body/recovery/checkpoint/storage/space/free", json!(free)), "");
+        assert_eq!(run.run().status, status, "{free} bytes free");
+    }
 }
 
 /// One document for each of four ranks.
@@ -583,7 +551,7 @@ fn what_a_run_is_called_cannot_become_markup() {
     let mut document = with("/body/command", json!(["python", hostile]));
     set(&mut document, "/body/gpus/0/name", json!("<img src=x onerror=alert(1)>"));
     set(&mut document, "/body/recovery/checkpoint/path", json!(hostile));
-    set(&mut document, "/body/recovery/checkpoint/storage/mount_point", json!("\"><b>"));
+    set(&mut document, "/body/recovery/checkpoint/storage/mount", json!("\"><b>"));
     let (_, [_, markdown, html, xml]) = reports(&document, "--accept memory=</p><script>");
     for text in [&html, &xml] {
         assert!(!text.contains("<script"), "{text}");

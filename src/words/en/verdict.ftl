@@ -108,6 +108,11 @@ verdict-cost = { $cost } ({ $low } to { $high }): { $gpus ->
 } for { $hours } hours at { $price }
 verdict-physics-possible = at least { $share } of the card's { $peak } TFLOPS in { $format }: possible
 verdict-physics-impossible = { $share } of the card's { $peak } TFLOPS in { $format } is more than the { $limit } that is possible: steps, tokens or format were misread
+verdict-drift = steps got slower or faster: { $first } in the first third, { $last } in the last; the slower one is projected
+verdict-stalled = { $count ->
+    [one] 1 stall
+   *[other] { $count } stalls
+} of more than 5 times the median; going on like this they add { $more }
 verdict-spread = one step in ten takes { $p90 } or longer; if all did, the whole job would take { $total }
 verdict-stalls = { $count } steps cannot show rare stalls: one in { $count } that is 8 times as long would add { $longer }, { $more } in all
 verdict-throttled = { $gpu } slowed down in { $share } of the readings (power or heat)
@@ -149,6 +154,8 @@ verdict-storage-unknown = the checkpoint lies on a disk ({ $kind } at { $place }
 verdict-storage-untold = whether the checkpoint's storage outlives the instance is not known
 verdict-storage-durable = the checkpoint was written through to its storage
 verdict-storage-not-durable = the checkpoint was not written through to its storage
+verdict-space-enough = { $free } are free for checkpoints of { $each }; three of them are { $needed }
+verdict-space-short = only { $free } are free for checkpoints of { $each }; three of them are { $needed }
 verdict-grade-a = A: the resumed run is equal to the last bit
 verdict-grade-b = B: same order, learning rate and step; only random state differs
 verdict-grade-c = C: step and learning rate go on, the data order was lost
@@ -204,6 +211,7 @@ verdict-next-ranks-precision = give every rank the same format
 verdict-next-hook = probe with the hook on, so that the formats are seen
 verdict-next-checkpoint = make the run write a whole checkpoint, and probe again
 verdict-next-storage = write checkpoints to storage outside the instance (a network volume or a bucket)
+verdict-next-space = make room for three checkpoints, or write them elsewhere
 verdict-next-data-order = make the data loader resumable (a stateful or seeded sampler), or accept the loss: `--accept recovery=REASON`
 verdict-next-resume = repair the resumption: optimizer, schedule, step and data order must come from the checkpoint
 verdict-next-recovery = test it: `onecard probe --recovery paired --scratch DIR -- COMMAND`
