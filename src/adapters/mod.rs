@@ -13,8 +13,8 @@ pub mod nvml;
 pub mod proc_tree;
 pub mod python_hook;
 pub mod replay;
-pub mod stack;
 #[cfg(target_os = "linux")]
 pub mod sampler;
+pub mod stack;
 #[cfg(target_os = "linux")]
 pub mod supervise;
