@@ -20,8 +20,8 @@ use crate::words::Message;
 pub struct ModelSummary {
     /// Preset id, hub id, or the name of the file or folder; absent with `--params`.
     pub id: Option<String>,
-    /// Where its shape came from.
-    pub source: Message,
+    /// Where its shape came from: `preset`, `config-file`, `folder`, `hub`, ...; `params` for a bare number.
+    pub source: String,
     pub family: Option<String>,
     pub params: u64,
     /// Absent where the shape is not known.

@@ -9,7 +9,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::plan::{Attention, LoraTargets, Method, Plan, Quant};
-use crate::model::{self, Ffn, HeadTask, Linear, ModelShape, Role, StackRole};
+use crate::model::{
+    self, Activation, DType, Ffn, HeadTask, Linear, ModelShape, NormKind, Position, Role, StackRole,
+};
 
 /// Of one micro-batch in training; of one request (prompt and reply) of the whole batch in inference.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -22,6 +24,10 @@ pub struct Work {
     pub moved_bytes: f64,
     /// Bytes that the optimizer step moves; once for all micro-batches.
     pub step_bytes: f64,
+    /// Operations among `flops` that run in fp32 on the CUDA cores: adapters in fp32 without autocast.
+    pub fp32_flops: f64,
+    /// Bytes of weights that the products read at least once each pass.
+    pub weight_bytes: f64,
     /// Kernels launched, and once more by the optimizer's step.
     pub kernels: f64,
     pub step_kernels: f64,
@@ -40,30 +46,88 @@ struct Pass {
     attention: f64,
     elementwise: f64,
     dequantized: f64,
+    weight_bytes: f64,
     kernels: f64,
 }
 
-/// Elements that norms, rotations, activations and additions read and write in one layer's forward pass, by width.
-/// Counted on transformers' Llama layer: two norms of five kernels in fp32 (about 16 accesses of h each), two
-/// additions (6 h), rotations (10 accesses of q and of k), the gate (6 accesses of ff).
-fn elementwise_bytes(layer: &model::Layer, hidden: u64, width: f64) -> f64 {
+/// Widths in bytes that a pass works in.
+#[derive(Debug, Clone, Copy)]
+struct Widths {
+    /// Of products and their results.
+    compute: f64,
+    /// Of the residual stream: the parameters' own type, since embeddings are not cast.
+    stream: f64,
+}
+
+/// Bytes that the kernels beside the products of one layer move forward for one token, and how many kernels they are.
+/// Counted on transformers' modeling files: an RMS norm written out by hand is eight kernels, mostly in fp32, a
+/// `nn.LayerNorm` one; a rotation is five kernels for query and for key; a gated MLP has two between its products.
+fn elementwise(layer: &model::Layer, hidden: u64, widths: Widths) -> (f64, f64) {
+    let Widths { compute, stream } = widths;
     let attention = &layer.attention;
     let q = (attention.heads * attention.head_dim) as f64;
     let kv = (attention.kv_heads * attention.head_dim) as f64;
-    let ff = match &layer.ffn {
-        Ffn::Dense(mlp) => mlp.width as f64,
-        Ffn::Moe(moe) => {
-            (moe.expert.width * moe.top_k) as f64 + moe.shared.as_ref().map_or(0.0, |mlp| mlp.width as f64)
-        }
+    let mut bytes = 0.0;
+    let mut kernels = 0.0;
+    for (_, norm) in &layer.norms {
+        let (accesses, launched) = match norm.kind {
+            NormKind::LayerNorm | NormKind::LayerNormNoWeight | NormKind::LayerNormPlusOne => {
+                (2.0 * stream, 1.0)
+            }
+            _ => (2.0 * stream + 24.0, 8.0),
+        };
+        bytes += accesses * hidden as f64;
+        kernels += launched;
+    }
+    // Two additions to the stream.
+    bytes += 2.0 * 3.0 * stream * hidden as f64;
+    if matches!(attention.position, Position::Rope { .. }) {
+        bytes += 12.0 * compute * (q + kv);
+        kernels += 10.0;
+    }
+    if attention.qk_norm.is_some() {
+        bytes += 28.0 * (q + kv);
+        kernels += 16.0;
+    }
+    let (ff, activation, gated) = match &layer.ffn {
+        Ffn::Dense(mlp) => (mlp.width as f64, mlp.activation, mlp.gated),
+        Ffn::Moe(moe) => (
+            (moe.expert.width * moe.top_k) as f64 + moe.shared.as_ref().map_or(0.0, |mlp| mlp.width as f64),
+            moe.expert.activation,
+            moe.expert.gated,
+        ),
     };
-    let norms = layer.norms.len() as f64 * 16.0 * hidden as f64 * 4.0 / 2.0;
-    norms + width * (6.0 * hidden as f64 + 10.0 * (q + kv) + 6.0 * ff)
+    let by_hand = matches!(activation, Activation::GeluByHand | Activation::QuickGelu);
+    // Eight kernels in fp32, since `pow` is computed in fp32 under autocast.
+    bytes += ff * if by_hand { 64.0 } else { 2.0 * compute };
+    bytes += if gated { ff * 3.0 * compute } else { 0.0 };
+    kernels += if by_hand { 8.0 } else { 1.0 } + 6.0;
+    let dropouts = [layer.dropout.attention, layer.dropout.residual, layer.dropout.residual];
+    for _ in dropouts.iter().filter(|p| **p > 0.0) {
+        bytes += (2.0 * stream + 1.0) * hidden as f64;
+        kernels += 1.0;
+    }
+    if let Ffn::Moe(moe) = &layer.ffn {
+        // Router, sort, gather, scatter; experts run as grouped products.
+        bytes += moe.top_k as f64 * hidden as f64 * 4.0 * compute;
+        kernels += 24.0;
+    }
+    (bytes, kernels)
 }
 
 fn active(linear: &Linear, layer_ffn: Option<&Ffn>) -> f64 {
     let one = linear.d_in as f64 * linear.d_out as f64;
     match (linear.role, layer_ffn) {
         (Role::Expert, Some(Ffn::Moe(moe))) => one * moe.top_k as f64,
+        _ => one * linear.count as f64,
+    }
+}
+
+/// Weights of one linear that `tokens` tokens wake.
+fn read(linear: &Linear, ffn: &Ffn, tokens: f64) -> f64 {
+    let one = linear.d_in as f64 * linear.d_out as f64;
+    match (linear.role, ffn) {
+        (Role::Expert, Ffn::Moe(moe)) => one * (moe.top_k as f64 * tokens).min(moe.experts as f64),
         _ => one * linear.count as f64,
     }
 }
@@ -103,6 +167,9 @@ fn forward(shape: &ModelShape, plan: &Plan, seq: f64, batch: f64) -> Pass {
     let mut pass = Pass::default();
     let halved = plan.attention != Attention::Eager;
     let width = plan.autocast.dtype().unwrap_or(plan.param_dtype).bits() as f64 / 8.0;
+    let stream = if plan.habits.kbit_upcast { 4.0 } else { plan.param_dtype.bits() as f64 / 8.0 };
+    let widths = Widths { compute: width, stream };
+    let adapters_apart = plan.autocast.dtype().is_none() && plan.habits.adapter_dtype == DType::Fp32;
     let rank = plan.lora_rank.unwrap_or(0) as f64;
     let stacks = shape.stacks.iter().filter(|stack| stack.role != StackRole::Tower);
     for stack in stacks {
@@ -111,13 +178,20 @@ fn forward(shape: &ModelShape, plan: &Plan, seq: f64, batch: f64) -> Pass {
                 let weights = active(linear, Some(&layer.ffn));
                 pass.linear += 2.0 * tokens * weights;
                 pass.kernels += 1.0;
+                pass.weight_bytes += read(linear, &layer.ffn, tokens) * width;
+                if stream > width {
+                    // Autocast copies the input of each product.
+                    pass.elementwise += tokens * linear.d_in as f64 * (stream + width);
+                    pass.kernels += 1.0;
+                }
                 if adapts(plan, linear) {
                     let count = linear.count as f64;
                     pass.adapters += 2.0 * tokens * rank * (linear.d_in + linear.d_out) as f64 * count;
-                    // Input cast, two products, scaling, addition.
+                    // PEFT casts the input to the adapter's type, multiplies twice, scales, adds, casts back.
+                    let (input, output) = if adapters_apart { (10.0, 28.0) } else { (12.0, 10.0) };
                     pass.elementwise +=
-                        tokens * (linear.d_in as f64 * 6.0 + linear.d_out as f64 * 10.0) * count;
-                    pass.kernels += 6.0;
+                        tokens * (linear.d_in as f64 * input + linear.d_out as f64 * output) * count;
+                    pass.kernels += 7.0;
                 }
                 if plan.quant != Quant::None && !linear.stacked {
                     pass.dequantized += weights * (0.5 + 2.0 + 2.0);
@@ -130,14 +204,12 @@ fn forward(shape: &ModelShape, plan: &Plan, seq: f64, batch: f64) -> Pass {
             }
             if !halved {
                 let scores = batch * seq * seq * layer.attention.heads as f64;
-                // Mask, fp32 softmax and the cast back.
-                pass.elementwise += scores * (3.0 * width + 10.0);
+                // Scaling, mask, fp32 softmax and the cast back.
+                pass.elementwise += scores * (7.0 * width + 18.0);
             }
-            pass.elementwise += tokens * elementwise_bytes(layer, stack.hidden, width);
-            pass.kernels += 36.0;
-            if let Ffn::Moe(moe) = &layer.ffn {
-                pass.kernels += 20.0 + 6.0 * (moe.experts as f64).min(tokens * moe.top_k as f64);
-            }
+            let (bytes, kernels) = elementwise(layer, stack.hidden, widths);
+            pass.elementwise += tokens * bytes;
+            pass.kernels += kernels;
         }
     }
     if let Some(output) = &shape.head.output {
@@ -167,15 +239,17 @@ fn training(pass: &Pass, plan: &Plan, trainable: f64) -> Work {
     let again = if plan.gradient_checkpointing { 1.0 } else { 0.0 };
     // Forward, gradient of the input, and of the weight where it is trained.
     let products = if full { 3.0 } else { 2.0 };
+    let fp32_adapters =
+        plan.autocast.dtype().is_none() && plan.trains_adapters() && plan.habits.adapter_dtype == DType::Fp32;
     let attention =
         pass.attention * (1.0 + again + if plan.attention == Attention::Eager { 2.0 } else { 2.5 });
     let flops =
         pass.linear * (products + again) + pass.head * products + pass.adapters * (3.0 + again) + attention;
     // AdamW reads and writes parameter, gradient and both states; the foreach implementation goes over them in
-    // about ten separate kernels of two to four accesses.
+    // eight kernels of two to four accesses (pytorch `torch/optim/adam.py`).
     let width = if full { plan.param_dtype } else { plan.habits.adapter_dtype };
     let accesses = match plan.habits.optimizer_impl {
-        super::plan::OptimizerImpl::Foreach => 28.0,
+        super::plan::OptimizerImpl::Foreach => 21.0,
         super::plan::OptimizerImpl::Fused | super::plan::OptimizerImpl::Loop => 7.0,
     };
     let casts = if plan.autocast.dtype().is_some_and(|dtype| dtype != plan.param_dtype) && full {
@@ -188,7 +262,10 @@ fn training(pass: &Pass, plan: &Plan, trainable: f64) -> Work {
         attention_flops: attention,
         moved_bytes: pass.elementwise * (3.0 + again) + pass.dequantized * (2.0 + again) + casts * 2.0,
         step_bytes: trainable * accesses * width.bits() as f64 / 8.0,
-        kernels: pass.kernels * (3.0 + again),
+        fp32_flops: if fp32_adapters { pass.adapters * (3.0 + again) } else { 0.0 },
+        weight_bytes: pass.weight_bytes * (products + again),
+        // Non-reentrant checkpointing calls Python for each tensor that it packs and unpacks.
+        kernels: pass.kernels * (3.0 + again * 2.0),
         step_kernels: 40.0,
         decode_bytes: 0.0,
         decode_kernels: 0.0,
@@ -210,14 +287,8 @@ fn inference(shape: &ModelShape, pass: &Pass, plan: &Plan) -> Work {
     for stack in shape.stacks.iter().filter(|stack| stack.role == StackRole::Decoder) {
         for layer in &stack.layers {
             for linear in layer_linears(layer) {
-                let read = match (linear.role, &layer.ffn) {
-                    // Each sequence of the batch wakes its own experts.
-                    (Role::Expert, Ffn::Moe(moe)) => {
-                        let awake = (moe.top_k as f64 * batch).min(moe.experts as f64);
-                        linear.d_in as f64 * linear.d_out as f64 * awake
-                    }
-                    _ => linear.d_in as f64 * linear.d_out as f64 * linear.count as f64,
-                };
+                // Each sequence of the batch wakes its own experts.
+                let read = read(linear, &layer.ffn, batch);
                 weights += read * each(!linear.stacked);
                 if plan.quant != Quant::None && !linear.stacked {
                     // Written out in half precision, then read by the product.
@@ -237,6 +308,7 @@ fn inference(shape: &ModelShape, pass: &Pass, plan: &Plan) -> Work {
         flops: pass.linear + pass.head + pass.attention,
         attention_flops: pass.attention,
         moved_bytes: pass.elementwise + pass.dequantized,
+        weight_bytes: pass.weight_bytes,
         kernels: pass.kernels,
         decode_bytes: weights + cache,
         decode_kernels: pass.kernels,

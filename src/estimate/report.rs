@@ -14,8 +14,9 @@ use super::plan::{Plan, Solve};
 use super::question::{Answer, Question};
 use super::sharding::{Units, gpus_needed};
 use super::solve::{Solved, solve};
-use super::time::{NoTime, Time, steps_of, time};
+use super::time::{NoTime, Pace, Time, steps_of, time};
 use crate::document::Gap;
+use crate::gpu::{Precision, Support};
 use crate::model::DType;
 use crate::units::Bytes;
 use crate::words::{Message, Problem};
@@ -34,8 +35,29 @@ pub struct Inputs<'a> {
     pub work: &'a dyn Fn(&Plan) -> Option<Work>,
     /// What calibration did, for the final plan on a card.
     pub calibration: &'a dyn Fn(&Plan, Option<&Card>) -> Option<Calibration>,
+    /// A measured step of the same model.
+    pub probed_step: Option<ProbedStep<'a>>,
     pub notes: Vec<Message>,
     pub gaps: Vec<Gap>,
+}
+
+/// A step that a probe measured.
+#[derive(Clone, Copy)]
+pub struct ProbedStep<'a> {
+    pub plan: &'a Plan,
+    pub card: &'a Card,
+    /// Median of its optimizer steps.
+    pub seconds: f64,
+}
+
+impl ProbedStep<'_> {
+    /// What it says of a plan with this work; nothing on another kind of card.
+    fn pace(&self, plan: &Plan, work: &Work, own: Option<&Work>, card: &Card) -> Option<Pace> {
+        let measured = time(self.plan, own?, self.card, None).ok()?;
+        (self.card.id == card.id)
+            .then(|| Pace::of(self.seconds, &measured, work.flops * plan.grad_accum as f64))
+            .flatten()
+    }
 }
 
 pub fn report(inputs: Inputs<'_>) -> Result<EstimateBody, Problem> {
@@ -52,11 +74,18 @@ pub fn report(inputs: Inputs<'_>) -> Result<EstimateBody, Problem> {
     let units = (inputs.units)(&now.plan);
     let fits = fits(question, inputs.cards, &now, units)?;
     let work = (inputs.work)(&now.plan);
-    let time = card.and_then(|card| timed(&now.plan, work.as_ref(), card, &mut gaps));
+    let pace = match (inputs.probed_step, card, &work) {
+        (Some(step), Some(card), Some(work)) => {
+            step.pace(&now.plan, work, (inputs.work)(step.plan).as_ref(), card)
+        }
+        _ => None,
+    };
+    let time = card.and_then(|card| timed(&now.plan, work.as_ref(), card, pace, &mut gaps));
     if card.is_none() && has_length(&now.plan) {
         gaps.push(Gap::new("time", Message::new("gap-time-no-gpu").to_string()));
     }
     memory_notes(inputs.cards, &mut notes);
+    precision_notes(&now.plan, inputs.cards, &mut notes);
     if now.plan.price.is_some() && steps_of(&now.plan).is_none() {
         notes.push(Message::new("note-price-without-length"));
     }
@@ -155,8 +184,14 @@ fn has_length(plan: &Plan) -> bool {
     plan.steps.is_some() || plan.epochs.is_some() || plan.tokens.is_some()
 }
 
-fn timed(plan: &Plan, work: Option<&Work>, card: &Card, gaps: &mut Vec<Gap>) -> Option<Time> {
-    let why = match work.map(|work| time(plan, work, card)) {
+fn timed(
+    plan: &Plan,
+    work: Option<&Work>,
+    card: &Card,
+    pace: Option<Pace>,
+    gaps: &mut Vec<Gap>,
+) -> Option<Time> {
+    let why = match work.map(|work| time(plan, work, card, pace)) {
         Some(Ok(time)) => return Some(time),
         Some(Err(NoTime::UnknownCard)) => Message::new("gap-time-unknown-card"),
         Some(Err(NoTime::NoPeak)) => Message::new("gap-time-no-peak").with("name", card.name.clone()),
@@ -169,6 +204,18 @@ fn timed(plan: &Plan, work: Option<&Work>, card: &Card, gaps: &mut Vec<Gap>) -> 
 fn memory_notes(cards: &[Card], notes: &mut Vec<Message>) {
     if cards.iter().any(|card| card.memory_basis == MemoryBasis::Total) {
         notes.push(Message::new("note-reserve-unknown"));
+    }
+}
+
+/// bf16 on cards older than Ampere is emulated: it runs, slowly.
+fn precision_notes(plan: &Plan, cards: &[Card], notes: &mut Vec<Message>) {
+    let dtype = plan.autocast.dtype().unwrap_or(plan.param_dtype);
+    let old =
+        |card: &&Card| card.compute_capability.is_some_and(|c| Precision::Bf16.support(c) != Support::Native);
+    if dtype == DType::Bf16
+        && let Some(card) = cards.iter().find(old)
+    {
+        notes.push(Message::new("note-no-bf16").with("name", card.name.clone()));
     }
 }
 

@@ -105,3 +105,180 @@ fn the_document_is_the_same_every_time_and_has_no_date() {
     assert_eq!(first, run());
     assert!(!first.stdout.contains("created_at"));
 }
+
+const SMALL: &str = "estimate gpt2 --seq 512";
+
+fn bytes(value: &serde_json::Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("not bytes: {value}"))
+}
+
+#[test]
+fn the_main_job_answers_with_every_key_of_the_contract() {
+    let run = Run::new("estimate llama-3.1-8b --method qlora --gpu rtx-4090 --format json");
+    assert_eq!(run.run().status, 0);
+    let document = run.json();
+    assert_eq!((&document["kind"], &document["schema"]), (&"estimate".into(), &1.into()));
+    let body = &document["body"];
+    assert_eq!(body["model"]["params"], 8_030_261_248_u64);
+    assert_eq!(body["model"]["trainable_params"], 41_943_040);
+    for (key, value) in [("method", "qlora"), ("quant", "nf4"), ("autocast", "bf16"), ("param_dtype", "bf16")]
+    {
+        assert_eq!(body["plan"][key], value, "{key}");
+    }
+    assert_eq!(body["plan"]["gradient_checkpointing"], true);
+    let peak = |counting: &str, end: &str| bytes(&body["peak"][counting][end]);
+    for end in ["low", "expected", "high"] {
+        assert!(
+            peak("allocated", end) <= peak("reserved", end) && peak("reserved", end) < peak("process", end)
+        );
+    }
+    let highest = body["moments"].as_array().expect("rows").iter().map(|row| bytes(&row["bytes"])).max();
+    let off = highest.expect("moments") as f64 / peak("allocated", "expected") as f64;
+    assert!((off - 1.0).abs() < 0.01, "the peak is the largest moment: {off}");
+    let fit = &body["fits"][0];
+    assert_eq!((&fit["gpu"], &fit["fit"]), (&"rtx-4090".into(), &"fits".into()));
+    assert_eq!(bytes(&fit["limit"]), (bytes(&fit["memory_total"]) as f64 * 0.85) as u64);
+    assert_eq!(fit["gpus_needed"], 1);
+    for row in body["ledger"].as_array().expect("rows") {
+        assert!(row["basis"].as_str().is_some_and(|basis| !basis.is_empty()), "{row}");
+    }
+    assert!(body["time"]["step_seconds"]["low"].as_f64() < body["time"]["step_seconds"]["high"].as_f64());
+}
+
+#[test]
+fn each_piece_of_advice_does_what_it_says() {
+    let plan = format!("{SMALL} --batch 24 --gpu rtx-3050-6gb --format json");
+    let body = &Run::new(&plan).json()["body"];
+    let advice = body["advice"].as_array().expect("rows");
+    assert!(advice.len() >= 6, "{advice:?}");
+    for row in advice {
+        let flag = row["flag"].as_str().expect("a flag");
+        // The larger card replaces the one that was asked for; the changed batch replaces the batch.
+        let mut plan = plan.clone();
+        if flag.starts_with("--gpu ") {
+            plan = plan.replace("--gpu rtx-3050-6gb", "");
+        }
+        if flag.starts_with("--batch ") {
+            plan = plan.replace("--batch 24", "");
+        }
+        if flag.starts_with("--seq ") {
+            plan = plan.replace("--seq 512", "");
+        }
+        let changed = &Run::new(&format!("{plan} {flag}")).json()["body"];
+        assert_eq!(changed["peak"]["process"]["expected"], row["peak_process"], "{flag}");
+        assert_eq!(changed["fits"][0]["fit"], row["fit"], "{flag}");
+        if !flag.starts_with("--gpu ") {
+            let before = bytes(&body["peak"]["process"]["expected"]);
+            assert_eq!(before - bytes(&row["peak_process"]), bytes(&row["saves"]), "{flag}");
+        }
+    }
+}
+
+#[test]
+fn the_largest_batch_fits_and_one_more_does_not() {
+    let plan = format!("{SMALL} --gpu rtx-4090 --format json");
+    let solved = Run::new(&format!("{plan} --solve batch")).json();
+    let value = bytes(&solved["body"]["solved"][0]["value"]);
+    assert_eq!(solved["body"]["plan"]["batch"], value);
+    let fit = |batch: u64| {
+        let body = Run::new(&format!("{plan} --batch {batch}")).json();
+        body["body"]["fits"][0]["fit"].as_str().expect("a word").to_owned()
+    };
+    assert_eq!((fit(value).as_str(), fit(value + 1).as_str()), ("fits", "uncertain"));
+}
+
+#[test]
+fn sharding_and_stacks_change_the_figure() {
+    let peak = |flags: &str| {
+        let body = Run::new(&format!("{SMALL} --format json {flags}")).json();
+        bytes(&body["body"]["peak"]["process"]["expected"])
+    };
+    let alone = peak("");
+    assert!(peak("--gpus 2") > alone, "data parallelism adds buckets");
+    assert!(peak("--gpus 4 --zero 3") < alone);
+    assert!(peak("--gpus 4 --fsdp") < alone);
+    let body =
+        &Run::new(&format!("{SMALL} --stack trl --method lora --batch 8 --format json")).json()["body"];
+    let row = |setting: &str| {
+        let rows = body["assumptions"].as_array().expect("rows");
+        rows.iter().find(|row| row["setting"] == setting).unwrap_or_else(|| panic!("{setting}: {rows:?}"))
+    };
+    assert_eq!((&row("loss")["value"], &row("loss")["instead"]), (&"chunked".into(), &"full".into()));
+    assert!(row("param_dtype")["worth"].as_i64().expect("bytes") > 0, "fp32 weights cost memory");
+    assert_eq!(row("gradient_checkpointing")["value"], "true");
+}
+
+/// A probe document with these peaks, in MiB.
+fn probe_document(allocated: u64, reserved: u64, process: u64) -> String {
+    let mib = 1_u64 << 20;
+    serde_json::json!({
+        "kind": "probe", "schema": 1, "tool_version": "0", "body": {
+            "command": ["python", "train.py"],
+            "gpus": [{
+                "index": 0, "uuid": "GPU-0", "name": "NVIDIA GeForce RTX 4090", "memory_total": 24_564 * mib,
+                "peak_processes": process * mib, "samples": 10
+            }],
+            "torch": {
+                "peak_allocated": allocated * mib, "peak_reserved": reserved * mib, "micro_batch": 4, "sequence": 512,
+                "gradient_checkpointing": false
+            },
+            "steps": {"count": 60, "source": "hook", "step_seconds":
+                {"median": 0.2, "p10": 0.2, "p90": 0.2, "mean": 0.2}}
+        }
+    })
+    .to_string()
+}
+
+#[test]
+fn a_measured_run_corrects_the_estimate_and_narrows_it() {
+    let mib = 1_u64 << 20;
+    let plain = Run::new(&format!("{SMALL} --batch 4 --gpu rtx-4090 --format json")).json();
+    let allocated = bytes(&plain["body"]["peak"]["allocated"]["expected"]) / mib + 200;
+    let document = probe_document(allocated, allocated + 500, allocated + 1100);
+    let calibrated = |batch: u64| {
+        let flags = format!("--batch {batch} --gpu rtx-4090 --calibrate run.json --format json");
+        Run::new(&format!("{SMALL} {flags}")).file("run.json", &document).json()
+    };
+    let same = calibrated(4);
+    assert_eq!(same["body"]["peak"]["allocated"]["expected"], allocated * mib);
+    assert_eq!(same["body"]["peak"]["process"]["expected"], (allocated + 1100) * mib);
+    let seconds = same["body"]["time"]["step_seconds"]["expected"].as_f64().expect("seconds");
+    assert!((seconds - 0.2).abs() < 1e-9, "{seconds}");
+    let width = |peak: &serde_json::Value| bytes(&peak["high"]) - bytes(&peak["low"]);
+    let other = calibrated(8);
+    let before = &other["body"]["calibration"]["uncorrected"]["process"];
+    assert!(width(&other["body"]["peak"]["process"]) < width(before), "{before}");
+    let oom = r#""failures":[{"kind":"gpu_oom","is_gpu_oom":true,"evidence":"x","advice":"y"}],"gpus""#;
+    Run::new(&format!("{SMALL} --calibrate run.json"))
+        .file("run.json", document.replace("\"gpus\"", oom))
+        .refuses(
+            "error: `run.json`: the probed run ran out of memory, so its peak says nothing about what it needs\n\
+             hint: probe a run that fits: a smaller batch or sequence on any card will do\n",
+        );
+}
+
+#[test]
+fn models_are_refused_with_near_names_and_limits() {
+    refused(
+        "estimate gpt2 --seq 4096",
+        "`--seq 4096` is beyond the model's limit of 1024 tokens",
+        "use `--seq 1024` or less",
+    );
+    refused(
+        "estimate qwen2.5-0.5b --task seq2seq",
+        "a model of the family `qwen2` has no head for `--task seq2seq`",
+        "leave `--task` out for the model's own task",
+    );
+    let outcome = Run::new("estimate lama-3.1-8b").run();
+    assert_eq!(outcome.status, 2);
+    assert!(outcome.stderr.contains("`llama-3.1-8b`"), "{}", outcome.stderr);
+}
+
+#[test]
+fn every_card_of_the_catalogue_is_a_row() {
+    let body = Run::new(&format!("{SMALL} --gpu all --format json")).json();
+    let fits = body["body"]["fits"].as_array().expect("rows");
+    assert!(fits.len() > 100, "{}", fits.len());
+    let totals: Vec<u64> = fits.iter().map(|fit| bytes(&fit["memory_total"])).collect();
+    assert!(totals.is_sorted(), "smallest first");
+}

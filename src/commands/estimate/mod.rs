@@ -2,6 +2,8 @@
 
 mod ask;
 mod gpus;
+mod memo;
+mod probed;
 mod subject;
 
 use super::Reporter;
@@ -13,13 +15,13 @@ use crate::estimate::defaults::resolve;
 use crate::estimate::fit::{FitKind, best};
 use crate::estimate::question::Question;
 use crate::estimate::report::{Inputs, report};
-use crate::estimate::{self, DeviceProfile, Estimate, EstimateBody, Plan, flops, rules, sharding};
+use crate::estimate::{EstimateBody, Plan, flops, rules};
 use crate::exit::Exit;
 use crate::render::pages;
 use crate::units::Bytes;
 use crate::words::{Message, Problem};
 
-use subject::Subject;
+use memo::Memo;
 
 pub(super) fn run(args: &EstimateArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::Result<Exit> {
     let body = body(args)?;
@@ -38,15 +40,31 @@ fn exit_of(body: &EstimateBody) -> Exit {
 }
 
 fn body(args: &EstimateArgs) -> Result<EstimateBody, Problem> {
-    let asked = ask::asked(args);
+    let mut asked = ask::asked(args);
     let mut subject = subject::find(args)?;
-    subject.for_task(asked.task);
+    subject.complete(&mut asked);
+    subject.for_task(asked.task)?;
     let facts = subject.facts();
     // Contradictions are told before anything is looked up.
     let plan = resolve(&asked, &facts)?;
     let mut gaps = Vec::new();
     let cards = gpus::cards(&asked.gpu, &mut gaps)?;
-    let engine = |plan: &Plan, card: Option<&Card>| Ok(engine(&subject, plan, card));
+    let memo = Memo::new(&subject);
+    let probed = args.calibrate.as_ref().map(|path| probed::read(path, args, &asked, &facts, subject.params));
+    let probed = probed.transpose()?;
+    let corrected = |plan: &Plan, card: Option<&Card>| {
+        let estimate = memo.estimate(plan, card);
+        match &probed {
+            Some(probed) => {
+                let of_probed = memo.estimate(&probed.plan, probed.card.as_ref());
+                probed.correct(estimate, &of_probed, card)
+            }
+            None => (estimate, None),
+        }
+    };
+    let engine = |plan: &Plan, card: Option<&Card>| Ok(corrected(plan, card).0);
+    let mut notes = subject.notes.clone();
+    notes.extend(probed.iter().flat_map(|probed| probed.notes.clone()));
     report(Inputs {
         question: Question { asked: &asked, model: &facts, engine: &engine },
         cards: &cards,
@@ -58,23 +76,11 @@ fn body(args: &EstimateArgs) -> Result<EstimateBody, Problem> {
             let shape = subject.shape.as_ref()?;
             flops::work(shape, plan, subject.trainable(plan)?)
         },
-        calibration: &|_, _| None,
-        notes: subject.notes.clone(),
+        probed_step: probed.as_ref().and_then(probed::Probed::step),
+        calibration: &|plan, card| corrected(plan, card).1,
+        notes,
         gaps,
     })
-}
-
-/// Memory of one rank.
-fn engine(subject: &Subject, plan: &Plan, card: Option<&Card>) -> Estimate {
-    let device = card.map_or_else(DeviceProfile::default, |card| DeviceProfile {
-        compute_capability: card.compute_capability,
-        sm_count: card.sm_count,
-    });
-    let single = match &subject.shape {
-        Some(shape) => estimate::estimate(shape, plan, &device),
-        None => rules::estimate(subject.params, plan),
-    };
-    sharding::shard(&single, plan, subject.units(plan))
 }
 
 fn rule(plan: &Plan, params: u64) -> RuleSummary {

@@ -1,73 +1,83 @@
 //! What is estimated: a model's shape with what is known of it, or a bare number of parameters.
 
-use std::path::Path;
-
-use crate::adapters::files;
+use crate::adapters::models::{self, HubSettings};
 use crate::cli::EstimateArgs;
 use crate::estimate::body::ModelSummary;
-use crate::estimate::defaults::ModelFacts;
-use crate::estimate::plan::{LoraTargets, Plan, Task};
+use crate::estimate::defaults::{Asked, ModelFacts};
+use crate::estimate::plan::{LoraTargets, Method, Plan, Task};
 use crate::estimate::sharding::Units;
-use crate::model::{self, Exactness, HeadTask, Kind, ModelShape};
+use crate::model::{self, AdapterConfig, Exactness, HeadTask, Kind, ModelShape, ModelSource};
 use crate::words::{Message, Problem};
 
 /// The subject of an estimate.
 pub(super) struct Subject {
     pub(super) id: Option<String>,
-    pub(super) source: Message,
-    /// `None`: only the number of parameters is known.
+    /// `None`: a number of parameters was given and nothing else.
+    source: Option<ModelSource>,
     pub(super) shape: Option<ModelShape>,
     pub(super) params: u64,
+    adapter: Option<AdapterConfig>,
     pub(super) notes: Vec<Message>,
 }
 
 pub(super) fn find(args: &EstimateArgs) -> Result<Subject, Problem> {
     if let Some(params) = args.params {
-        return Ok(Subject {
-            id: None,
-            source: Message::new("source-params"),
-            shape: None,
-            params,
-            notes: Vec::new(),
-        });
+        let (id, source, shape, adapter) = (None, None, None, None);
+        return Ok(Subject { id, source, shape, params, adapter, notes: Vec::new() });
     }
-    if let Some(path) = &args.config {
-        return from_path(path);
-    }
-    let Some(name) = &args.model else {
-        return Err(
-            Problem::new(Message::new("estimate-no-model")).hint(Message::new("estimate-no-model-hint"))
-        );
+    let hub = HubSettings::from_env();
+    let model = match (&args.config, &args.model) {
+        (Some(path), _) => models::resolve_path(path, &hub)?,
+        (None, Some(name)) => models::resolve(name, &hub)?,
+        (None, None) => {
+            return Err(
+                Problem::new(Message::new("estimate-no-model")).hint(Message::new("estimate-no-model-hint"))
+            );
+        }
     };
-    from_path(Path::new(name))
-}
-
-fn from_path(path: &Path) -> Result<Subject, Problem> {
-    let file = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
-    let text = files::read_text(&file, files::TEXT_LIMIT)?;
-    let (shape, notes) = model::read_config(&text)?;
     Ok(Subject {
-        id: path.file_name().map(|name| name.to_string_lossy().into_owned()),
-        source: Message::new("source-config").with("path", file.display().to_string()),
-        params: shape.total_params(),
-        shape: Some(shape),
-        notes,
+        params: model.params(),
+        id: Some(model.id),
+        source: Some(model.source),
+        shape: Some(model.shape),
+        adapter: model.adapter,
+        notes: model.notes,
     })
 }
 
 impl Subject {
-    /// With the head that the task needs, where the family has it.
-    pub(super) fn for_task(&mut self, task: Option<Task>) {
-        let wanted = match task {
-            Some(Task::CausalLm) => HeadTask::CausalLm,
-            Some(Task::Seq2seq) => HeadTask::Seq2seq,
-            Some(Task::Classification) => HeadTask::Classification,
-            Some(Task::Vision) | None => return,
-        };
-        if let Some(shape) = self.shape.as_ref().and_then(|shape| shape.with_head(wanted)) {
-            self.params = shape.total_params();
-            self.shape = Some(shape);
+    /// An adapter's folder says how it was trained, where the command line does not.
+    pub(super) fn complete(&self, asked: &mut Asked) {
+        let Some(adapter) = &self.adapter else { return };
+        let method = *asked.method.get_or_insert(Method::Lora);
+        if matches!(method, Method::Lora | Method::Qlora) {
+            asked.lora_rank.get_or_insert(adapter.rank);
+            asked.lora_dropout.get_or_insert(adapter.dropout);
+            asked.lora_targets.get_or_insert_with(|| match &adapter.targets {
+                model::LoraTargets::AllLinear => LoraTargets::AllLinear,
+                model::LoraTargets::Named(names) => LoraTargets::Named(names.clone()),
+            });
         }
+    }
+
+    /// With the head that the task needs.
+    pub(super) fn for_task(&mut self, task: Option<Task>) -> Result<(), Problem> {
+        let (Some(shape), Some(task)) = (&self.shape, task) else { return Ok(()) };
+        let wanted = match task {
+            Task::CausalLm if shape.head.task == HeadTask::MaskedLm => HeadTask::MaskedLm,
+            Task::CausalLm => HeadTask::CausalLm,
+            Task::Seq2seq => HeadTask::Seq2seq,
+            Task::Classification => HeadTask::Classification,
+            Task::Vision if matches!(shape.kind, Kind::Vision | Kind::Diffusion) => return Ok(()),
+            Task::Vision => return Err(no_such_head(shape, task)),
+        };
+        if shape.head.task == wanted {
+            return Ok(());
+        }
+        let Some(headed) = shape.with_head(wanted) else { return Err(no_such_head(shape, task)) };
+        self.params = headed.total_params();
+        self.shape = Some(headed);
+        Ok(())
     }
 
     pub(super) fn facts(&self) -> ModelFacts {
@@ -98,7 +108,7 @@ impl Subject {
         let layers = shape.map(|shape| shape.stacks.iter().map(|stack| stack.layers.len() as u64).sum());
         ModelSummary {
             id: self.id.clone(),
-            source: self.source.clone(),
+            source: self.source.map_or_else(|| "params".to_owned(), |source| spelled(&source)),
             family: shape.map(|shape| shape.model_type.clone()),
             params: self.params,
             trainable_params: self.trainable(plan),
@@ -127,6 +137,19 @@ impl Subject {
             root,
         }
     }
+}
+
+/// As documents spell it.
+fn spelled<T: serde::Serialize>(value: &T) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(text)) => text,
+        _ => String::new(),
+    }
+}
+
+fn no_such_head(shape: &ModelShape, task: Task) -> Problem {
+    let what = Message::new("estimate-no-head").with("family", shape.model_type.clone());
+    Problem::new(what.with("task", spelled(&task))).hint(Message::new("estimate-no-head-hint"))
 }
 
 /// The same choice in the model's own words.

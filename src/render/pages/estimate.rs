@@ -264,21 +264,22 @@ fn timeline(page: &mut Page, body: &EstimateBody) {
     page.table(table);
 }
 
+/// The terms that add up to the peak; the document has those of the other moments too.
 fn ledger(page: &mut Page, body: &EstimateBody) {
-    page.heading(Message::new("heading-ledger"));
+    let peak = body.moments.iter().max_by_key(|row| row.bytes).map(|row| row.moment);
+    let Some(peak) = peak else { return };
+    page.heading(
+        Message::new("heading-ledger").with("moment", Message::keyed("moment-", peak.key()).to_string()),
+    );
     let mut table = Table::new(vec![
         column(Message::new("column-term"), false),
         column(Message::new("column-bytes"), true),
-        column(Message::new("column-alive"), false),
         column(Message::new("column-basis"), false),
     ]);
-    for row in &body.ledger {
-        let alive: Vec<String> =
-            row.moments.iter().map(|moment| Message::keyed("moment-", moment.key()).to_string()).collect();
+    for row in body.ledger.iter().filter(|row| row.moments.contains(&peak)) {
         table.row(vec![
             Cell::new(Message::keyed("term-", &row.term)),
             exact_or_span(row.bytes),
-            Cell::text(alive.join(", ")),
             Cell::new(row.basis.clone()),
         ]);
     }

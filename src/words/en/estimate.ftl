@@ -33,6 +33,8 @@ estimate-two-lengths = `{ $first }` and `{ $second }` both state the length of t
 estimate-two-lengths-hint = give one of `--steps`, `--epochs` with `--samples`, or `--tokens`
 estimate-epochs-samples = `--epochs` and `--samples` go together
 estimate-epochs-samples-hint = `--samples` is the number of examples in the data set, `--epochs` how often each is seen
+estimate-no-head = a model of the family `{ $family }` has no head for `--task { $task }`
+estimate-no-head-hint = leave `--task` out for the model's own task
 estimate-no-model = no model was named
 estimate-no-model-hint = name a preset, a hub id, or the path of a config.json; or give `--params 7B` alone
 estimate-gpu-unknown = no GPU is known as `{ $name }`
@@ -46,6 +48,12 @@ estimate-no-local-gpu = `--gpu local`: this machine has no NVIDIA GPU that NVML 
 estimate-no-local-gpu-hint = `onecard env` says why; name a card of the catalogue, such as `--gpu rtx-4090`
 estimate-solve-without-gpu = `--solve` needs a GPU to fit on
 estimate-solve-without-gpu-hint = add `--gpu`, such as `--gpu rtx-4090`
+calibrate-oom = `{ $document }`: the probed run ran out of memory, so its peak says nothing about what it needs
+calibrate-oom-hint = probe a run that fits: a smaller batch or sequence on any card will do
+calibrate-nothing = `{ $document }`: holds no memory figures
+calibrate-nothing-hint = probe on a machine with a GPU; `gaps` in the document says what could not be read
+calibrate-other-model = `{ $document }`: the probed run had { $ran } parameters, this model has { $params }
+calibrate-other-model-hint = name the model that was probed, or leave `--calibrate` out
 
 ## The answer
 estimate-title = { $model }: { $plan }
@@ -77,8 +85,6 @@ model-line = { $params } parameters, family { $family }, { $trainable } trained
 model-line-bare = { $params } parameters, nothing else known
 rule-line = { $weights } weights + { $gradients } gradients + { $states } optimizer states = { $total } bytes a trained parameter
 rule-source = transformers documentation, model_memory_anatomy
-source-params = the number of parameters alone
-source-config = { $path }
 fact-step = Optimizer step
 fact-request = One request
 fact-tokens-per-second = Tokens a second
@@ -102,7 +108,7 @@ gap-line = not known: `{ $field }`: { $reason }
 ## Headings and columns
 heading-fits = Cards
 heading-timeline = One step, moment by moment
-heading-ledger = What the memory is made of
+heading-ledger = What the peak is made of ({ $moment })
 heading-advice = What would make it fit, one change at a time
 heading-time = Time on { $gpu }
 heading-assumptions = Assumed of the { $stack } stack, and what each is worth
@@ -121,7 +127,6 @@ column-live = Live tensors
 column-of-peak = Of the peak
 column-term = Term
 column-bytes = Bytes
-column-alive = Alive in
 column-basis = Rests on
 column-change = Change
 column-flag = Flag
@@ -190,7 +195,8 @@ basis-ddp-buckets = DistributedDataParallel's reduction buckets, as large as all
 basis-zero-master = DeepSpeed keeps fp32 master weights beside half-precision parameters, divided among ranks
 basis-zero-buffers = DeepSpeed's reduce and allgather buckets of 5e8 elements, and gathered layers in stage 3
 basis-fsdp-units = FSDP gathers the running layer and the one ahead of it
-basis-time = Products at 45 to 80 % of the card's dense peak, other kernels at 55 to 90 % of its bandwidth, 4 to 14 µs a kernel launch; decoding at 20 to 70 % of the bandwidth
+basis-time = Products at 45 to 80 % of the card's dense peak (65 to 100 % where fp32 accumulation halves it), other kernels at 55 to 90 % of its bandwidth, 5 to 40 µs a kernel launch; decoding at 20 to 70 % of the bandwidth. Measured and published steps lie within.
+basis-time-measured = The probed run on this kind of card took { $ratio } times the time expected of it; the same factor was applied here.
 basis-beside = from_pretrained's loading, the Trainer's checkpoint layout and defaults, 0.8 to 6 GiB for the process itself
 
 ## Advice
@@ -246,6 +252,8 @@ assumed-adapter-dtype = adapters held in
 ## Notes
 note-rules-only = Rules of thumb for parameters alone: activations are left out of the expected figure and only widen it upwards. Name a model for an estimate.
 note-one-rank = Figures are for one GPU of several; the batch is each GPU's own.
+note-no-bf16 = { $name } and others older than Ampere only emulate bf16: memory is the same, time is not. Use fp16 there (--autocast fp16).
+note-calibrate-assumed = The probe document does not say which batch and sequence it ran; this plan's were taken. Give --probed-batch and --probed-seq if they were others.
 note-price-without-length = `--price` needs the length of the run: --steps, --epochs with --samples, or --tokens.
 note-nothing-fits = Not even the smallest value fits for sure; the plan is shown as it was asked.
 note-reserve-unknown = For some cards the driver's reserve (0.3 to 2 % of memory) is not known; their whole memory was taken.
