@@ -217,7 +217,7 @@ pub(super) fn physics(case: &Case<'_>) -> Option<(Status, Fact)> {
 /// What the slow steps would make of it.
 pub(super) fn spread(case: &Case<'_>) -> Option<Fact> {
     let projection = case.projection.as_ref().filter(|projection| !projection.complete)?;
-    let (probe, seconds, mean) = slowest(case)?;
+    let (probe, seconds, _) = slowest(case)?;
     let p90 = seconds.p90.filter(|p90| *p90 > projection.step.expected)?;
     let total = projection.one_off + projection.saves + projection.steps as f64 * p90;
     let text =

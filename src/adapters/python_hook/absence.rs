@@ -9,7 +9,13 @@ pub(super) fn reason(command: &[OsString]) -> Option<String> {
     for (at, word) in words.iter().enumerate() {
         let name = word.rsplit('/').next().unwrap_or(word);
         let mut flags = words[at + 1..].iter().take_while(|word| word.starts_with('-'));
-        let closing = if is_python(name) { flags.clone().find_map(|word| closing_flag(word)) } else { None };
+        // What follows `-c` or `-m` belongs to the program.
+        let closing = is_python(name)
+            .then(|| {
+                flags.clone().find_map(|word| closing_flag(word).or_else(|| ends_flags(word).then_some("")))
+            })
+            .flatten()
+            .filter(|flag| !flag.is_empty());
         if let Some(flag) = closing {
             return Some(format!("python {flag} does not look at PYTHONPATH or does not run sitecustomize"));
         }
@@ -49,6 +55,11 @@ fn closing_flag(word: &str) -> Option<&'static str> {
         }
     }
     None
+}
+
+/// Whether the rest of the command line is the program's own.
+fn ends_flags(word: &str) -> bool {
+    !word.starts_with("--") && word.contains(['c', 'm'])
 }
 
 #[cfg(test)]

@@ -13,5 +13,6 @@ document-newer-hint = update onecard, or write the document again with this vers
 
 label-error = error
 label-hint = hint
+label-note = note
 no-value = –
 interval-bytes = { $expected } ({ $low } – { $high })
