@@ -63,6 +63,7 @@ pub fn runs_within(shape: &ModelShape, plan: &Plan, device: &DeviceProfile, limi
 
 fn simulate(shape: &ModelShape, plan: &Plan, device: DeviceProfile, limit: Option<u64>) -> Trace {
     let sim = Sim::new(Allocator::new(limit));
+    sim.set_multiprocessors(u64::from(device.sm_count.unwrap_or(108)));
     let built = build(&sim, shape, plan, device.offers());
     if plan.trains() {
         train(&sim, &built, shape, plan, device.workspace())

@@ -1,21 +1,27 @@
-//! Self-attention of a decoder or encoder layer, projection to projection.
+//! Attention of a layer, projection to projection.
 //! Source: the attention modules of transformers 5.17's modelling files, `integrations/sdpa_attention.py`.
 
+use super::latent::latent;
 use super::norm::NormLayer;
 use super::pass::{KvLayer, Pass};
 use super::rope::{Rope, rotate};
 use super::weights::{Make, Projection};
-use crate::estimate::sim::{Category, Heads, Kernel, Sim, Tensor};
+use crate::estimate::sim::{Call, Category, Heads, Kernel, Sim, Tensor};
 use crate::model::{Attention, DType, Position, QkNorm, QkvLayout};
 
 pub(crate) struct AttentionLayer {
-    facts: Attention,
-    projections: Vec<Projection>,
+    pub(super) facts: Attention,
+    pub(super) projections: Vec<Projection>,
     query_norm: Option<NormLayer>,
     key_norm: Option<NormLayer>,
-    rope: Option<Rope>,
+    /// Norms of the latents, query's first.
+    pub(super) latent_norms: Vec<NormLayer>,
+    extras: Vec<Tensor>,
+    pub(super) rope: Option<Rope>,
     dropout: f64,
-    index: usize,
+    pub(super) index: usize,
+    /// Rounds of scores on top of the eager ones, for attention with relative positions of its own.
+    relative: bool,
 }
 
 impl AttentionLayer {
@@ -37,7 +43,27 @@ impl AttentionLayer {
                 (Some(norm(query)), Some(norm(key)))
             }
         };
-        AttentionLayer { facts: facts.clone(), projections, query_norm, key_norm, rope, dropout, index }
+        let (latents, extras): (Vec<_>, Vec<_>) =
+            facts.extras.iter().partition(|t| facts.mla.is_some() && t.name.contains("layernorm"));
+        let latent_norms =
+            latents.iter().map(|t| NormLayer::rms(sim, make, t.dims.iter().product())).collect();
+        let extras = extras
+            .iter()
+            .map(|t| sim.parameter(t.dims.iter().product(), make.rest_dtype, make.trained && !t.frozen))
+            .collect();
+        let relative = matches!(facts.position, Position::Disentangled { .. });
+        AttentionLayer {
+            facts: facts.clone(),
+            projections,
+            query_norm,
+            key_norm,
+            latent_norms,
+            extras,
+            rope,
+            dropout,
+            index,
+            relative,
+        }
     }
 
     pub(crate) fn projections(&mut self) -> impl Iterator<Item = &mut Projection> {
@@ -48,14 +74,41 @@ impl AttentionLayer {
         for projection in &self.projections {
             projection.collect(into);
         }
-        for norm in self.query_norm.iter().chain(&self.key_norm) {
+        for norm in self.query_norm.iter().chain(&self.key_norm).chain(&self.latent_norms) {
             norm.collect(into);
         }
+        into.extend(self.extras.iter().cloned());
     }
 
-    pub(crate) fn run(&self, sim: &Sim, x: &Tensor, pass: &Pass) -> Tensor {
-        let tokens = pass.tokens();
+    /// Self-attention over `x`, or attention of `x` over `memory`.
+    pub(crate) fn run(&self, sim: &Sim, x: &Tensor, pass: &Pass, memory: Option<&Tensor>) -> Tensor {
         let facts = &self.facts;
+        let out = if facts.mla.is_some() {
+            latent(self, sim, x, pass)
+        } else {
+            let (query, key, value) = self.project(sim, x, pass, memory);
+            let (key, value) = match &pass.cache {
+                Some(cache) if memory.is_none() => {
+                    let kept = facts.window.map(|w| pass.batch * facts.kv_heads * facts.head_dim * (w - 1));
+                    update(sim, &mut cache[self.index].borrow_mut(), [key, value], kept)
+                }
+                _ => (key, value),
+            };
+            self.core(sim, pass, [&query, &key, &value], memory.is_some())
+        };
+        let last = self.projections.len() - 1;
+        self.projections[last].run(sim, &out)
+    }
+
+    fn project(
+        &self,
+        sim: &Sim,
+        x: &Tensor,
+        pass: &Pass,
+        memory: Option<&Tensor>,
+    ) -> (Tensor, Tensor, Tensor) {
+        let facts = &self.facts;
+        let tokens = pass.tokens();
         let (query_width, kv_width) = (facts.heads * facts.head_dim, facts.kv_heads * facts.head_dim);
         let turns = self.rope.is_some() && facts.position_turns();
         // Gradients that come back head by head are copied when they are cut back into rows.
@@ -65,37 +118,36 @@ impl AttentionLayer {
             let [query, key, value] =
                 sim.split_in_three(whole, [tokens * query_width, tokens * kv_width, tokens * kv_width]);
             (query, key, value)
-        } else {
+        } else if facts.layout == QkvLayout::FusedKv {
             let query = sim.heads(self.projections[0].run(sim, x), copies);
-            let key = sim.heads(self.projections[1].run(sim, x), copies);
-            (query, key, sim.heads(self.projections[2].run(sim, x), pass.mode.eager))
+            let both = self.projections[1].run(sim, x);
+            let half = both.elements() / 2;
+            let [key, value, _] = sim.split_in_three(both, [half, half, 0]);
+            (query, key, value)
+        } else {
+            let source = memory.unwrap_or(x);
+            let query = sim.heads(self.projections[0].run(sim, x), copies);
+            let key = sim.heads(self.projections[1].run(sim, source), copies);
+            (query, key, sim.heads(self.projections[2].run(sim, source), pass.mode.eager))
         };
         if let (Some(query_norm), Some(key_norm)) = (&self.query_norm, &self.key_norm) {
             query = query_norm.run(sim, &query);
             key = key_norm.run(sim, &key);
         }
-        if let (Some(rope), Some((cos, sin))) = (self.rope.filter(|_| facts.position_turns()), &pass.rope) {
-            (query, key) = rotate(
-                sim,
-                rope,
-                pass,
-                [&query, &key],
-                [facts.heads, facts.kv_heads],
-                facts.head_dim,
-                cos,
-                sin,
-            );
+        if let (Some(rope), Some((cos, sin))) = (self.rope.filter(|_| turns), &pass.rope) {
+            let heads = [facts.heads, facts.kv_heads];
+            (query, key) = rotate(sim, rope, tokens, [&query, &key], heads, facts.head_dim, [cos, sin]);
         }
-        let (key, value) = match &pass.cache {
-            Some(cache) => update(sim, &mut cache[self.index].borrow_mut(), key, value),
-            None => (key, value),
-        };
-        let out = self.core(sim, pass, [&query, &key, &value]);
-        let last = self.projections.len() - 1;
-        self.projections[last].run(sim, &out)
+        (query, key, value)
     }
 
-    fn core(&self, sim: &Sim, pass: &Pass, [query, key, value]: [&Tensor; 3]) -> Tensor {
+    pub(super) fn core(
+        &self,
+        sim: &Sim,
+        pass: &Pass,
+        [query, key, value]: [&Tensor; 3],
+        cross: bool,
+    ) -> Tensor {
         let facts = &self.facts;
         let keys = key.elements() / (pass.batch * facts.kv_heads * facts.head_dim).max(1);
         let heads = Heads {
@@ -107,10 +159,13 @@ impl AttentionLayer {
             width: facts.head_dim,
             value_width: facts.v_head_dim,
         };
+        let bias = self.bias(sim, pass, keys, cross);
         if pass.mode.eager {
-            return self.eager(sim, pass, heads, [query, key, value]);
+            return self.eager(sim, pass, heads, [query, key, value], bias.as_ref());
         }
-        let mask = pass.mask_of(facts.window);
+        let mask = if cross { None } else { pass.mask_of(facts.window) };
+        let learned = bias.as_ref().is_some_and(|b| sim.taped(&[b]));
+        let mask = bias.as_ref().or(mask);
         let dtype = sim.autocast().unwrap_or(query.dtype());
         // `use_gqa_in_sdpa`: with a mask, or wide heads, keys and values are repeated first.
         let grouped = facts.heads != facts.kv_heads;
@@ -125,24 +180,60 @@ impl AttentionLayer {
         } else {
             (key.clone(), value.clone(), heads)
         };
-        let kernel = Kernel::select(dtype, mask.is_some(), heads, pass.mode.offers);
-        sim.attention(kernel, heads, [query, &key, &value], mask)
+        let dropout = if pass.training { self.dropout } else { 0.0 };
+        let causal = facts.causal && !cross && mask.is_none() && pass.length > 1;
+        let kernel = Kernel::select(dtype, mask.is_some(), learned, heads, pass.mode.offers);
+        sim.attention(Call { kernel, heads, dropout, causal }, [query, &key, &value], mask)
+    }
+
+    /// What a family adds to the scores itself: `ALiBi`, T5's buckets. A causal mask is merged into it.
+    fn bias(&self, sim: &Sim, pass: &Pass, keys: u64, cross: bool) -> Option<Tensor> {
+        let area = self.facts.heads * pass.length * keys;
+        match (&pass.position_bias, self.facts.position) {
+            (Some(bias), Position::Buckets { .. }) if !cross => {
+                let shown = sim.with_grad(false, || sim.empty(0, bias.dtype()));
+                drop(shown);
+                Some(if self.facts.causal { sim.scale(bias) } else { bias.clone() })
+            }
+            _ if cross && pass.position_bias.is_some() => Some(sim.empty(area, pass.dtype)),
+            _ => None,
+        }
     }
 
     /// `eager_attention_forward`: scores, mask, softmax in fp32, cast, dropout, product.
-    fn eager(&self, sim: &Sim, pass: &Pass, h: Heads, [query, key, value]: [&Tensor; 3]) -> Tensor {
+    fn eager(
+        &self,
+        sim: &Sim,
+        pass: &Pass,
+        h: Heads,
+        [query, key, value]: [&Tensor; 3],
+        bias: Option<&Tensor>,
+    ) -> Tensor {
         let whole = h.batch * h.heads * h.key_length;
         let key = sim.repeat(key, whole * h.width);
         let value = sim.repeat(value, whole * h.value_width);
-        let scores_size = whole * h.query_length;
+        let size = whole * h.query_length;
         let mut scores = {
-            let raw = sim.matmul(sim.rows(query), sim.rows(&key), scores_size);
+            let raw = sim.matmul(sim.rows(query), sim.rows(&key), size);
             sim.scale(raw)
         };
-        if self.facts.softcap.is_some() {
-            scores = sim.scale(sim.of_result(sim.scale(scores)));
+        if self.relative {
+            // Content to position and position to content: products with the relative table, gathered and added.
+            for _ in 0..2 {
+                let wide = sim.scale(&scores);
+                let gathered = sim.scale(wide);
+                scores = sim.add(&scores, &gathered);
+            }
         }
-        if let Some(mask) = pass.mask_of(self.facts.window) {
+        if self.facts.softcap.is_some() {
+            scores = sim.scale(scores);
+            scores = sim.of_result(scores);
+            scores = sim.scale(scores);
+        }
+        if let Some(bias) = bias {
+            scores = sim.add(&scores, bias);
+        }
+        if let Some(mask) = pass.mask_of(self.facts.window).filter(|_| self.facts.causal) {
             scores = sim.add(&scores, mask);
         }
         scores = {
@@ -155,19 +246,28 @@ impl AttentionLayer {
     }
 }
 
-/// `DynamicLayer.update`: the cached tensors and the new ones are joined in new tensors. A sliding layer keeps
-/// a view of its last tokens, hence the whole of what it was joined into.
-fn update(sim: &Sim, layer: &mut KvLayer, key: Tensor, value: Tensor) -> (Tensor, Tensor) {
+/// `DynamicLayer.update`: the cached tensors and the new ones are joined in new tensors. A sliding layer keeps a view
+/// of its last tokens (`kept` elements), hence the whole of what they were joined into.
+pub(super) fn update(
+    sim: &Sim,
+    layer: &mut KvLayer,
+    [key, value]: [Tensor; 2],
+    kept: Option<u64>,
+) -> (Tensor, Tensor) {
     let join = |old: &Option<Tensor>, new: Tensor| {
         sim.charged(Category::KvCache, || match old {
             Some(old) => sim.cat(&[old, &new]),
             None => sim.cat(&[&new]),
         })
     };
+    let keep = |whole: &Tensor| match kept {
+        Some(kept) if kept < whole.elements() => sim.view(whole, kept),
+        _ => whole.clone(),
+    };
     let keys = join(&layer.keys, key);
-    layer.keys = Some(keys.clone());
     let values = join(&layer.values, value);
-    layer.values = Some(values.clone());
+    layer.keys = Some(keep(&keys));
+    layer.values = Some(keep(&values));
     (keys, values)
 }
 

@@ -1,10 +1,11 @@
 //! Mixtures of experts as transformers 5 runs them: `grouped_mm` over tokens sorted by expert
 //! (`integrations/moe.py`, `grouped_mm_experts_forward`), the router and shared experts around it.
 
+use super::block::Picks;
 use super::mlp::{MlpLayer, activate};
 use super::pass::Pass;
-use super::weights::{Make, Projection};
-use crate::estimate::sim::{Sim, Tensor};
+use super::weights::{LoraPlan, Make, Projection};
+use crate::estimate::sim::{Category, Sim, Tensor};
 use crate::model::{DType, Linear, Moe};
 
 pub(crate) struct MoeLayer {
@@ -17,6 +18,15 @@ pub(crate) struct MoeLayer {
     shared: Option<MlpLayer>,
     shared_gate: Option<Projection>,
     hidden: u64,
+    /// Low-rank factors of the experts' two stacked matrices.
+    adapters: [Option<Factors>; 2],
+}
+
+/// PEFT's `ParamWrapper`: a factor pair for all experts of a stacked parameter. The sum of parameter and product is
+/// made anew for each pass (`torch.baddbmm`), in the parameter's type.
+struct Factors {
+    down: Tensor,
+    up: Tensor,
 }
 
 impl MoeLayer {
@@ -41,6 +51,7 @@ impl MoeLayer {
             shared: moe.shared.as_ref().map(|mlp| MlpLayer::new(sim, make, mlp, 0.0)),
             shared_gate: moe.shared_gate.as_ref().map(|l| Projection::new(sim, make, l, true)),
             hidden,
+            adapters: [None, None],
         }
     }
 
@@ -56,9 +67,52 @@ impl MoeLayer {
         std::iter::once(&mut self.router).chain(shared).chain(self.shared_gate.as_mut())
     }
 
+    /// Factors of the stacked matrices that `picks` gives a multiple of the rank.
+    pub(crate) fn adapt_experts(&mut self, sim: &Sim, plan: LoraPlan, picks: Picks<'_>) {
+        let mut linears = self.facts.expert.linears.iter();
+        let (Some(first), Some(last)) = (linears.next(), linears.next_back()) else { return };
+        let experts = self.facts.experts;
+        let gated = self.facts.expert.gated;
+        for (slot, linear) in [(0, first), (1, last)] {
+            let factor = picks(linear);
+            if factor == 0 {
+                continue;
+            }
+            let rank = plan.rank * factor * experts;
+            let outs = if slot == 0 && gated && !self.facts.expert.fused_gate_up { 2 } else { 1 };
+            let (down, up) = sim.charged(Category::Adapters, || {
+                let down = sim.parameter(rank * linear.d_in, plan.dtype, true);
+                (down, sim.parameter(rank * linear.d_out * outs, plan.dtype, true))
+            });
+            self.adapters[slot] = Some(Factors { down, up });
+        }
+    }
+
+    /// The stacked matrix with its adapters' product added.
+    fn adapted(&self, sim: &Sim, slot: usize) -> Tensor {
+        let weight = if slot == 0 { &self.gate_up } else { &self.down };
+        let Some(Factors { down, up }) = &self.adapters[slot] else { return weight.clone() };
+        let (down, up) = (sim.to(down, weight.dtype()), sim.to(up, weight.dtype()));
+        let out = sim.charged(Category::Activations, || sim.empty(weight.elements(), weight.dtype()));
+        if !sim.taped(&[&down, &up]) {
+            return out;
+        }
+        let kept = (sim.save(&down), sim.save(&up));
+        let sizes = [down.elements(), up.elements()];
+        sim.node(&out, &[&down, &up], move |sim, grad| {
+            let held = (kept.0.get(sim), kept.1.get(sim));
+            let grads = sizes.map(|n| Some(sim.empty(n, grad.dtype())));
+            drop((grad, held));
+            grads.to_vec()
+        })
+    }
+
     pub(crate) fn collect(&self, into: &mut Vec<Tensor>) {
         into.extend([self.gate_up.clone(), self.down.clone()]);
         into.extend(self.biases.iter().cloned());
+        for Factors { down, up } in self.adapters.iter().flatten() {
+            into.extend([down.clone(), up.clone()]);
+        }
         self.router.collect(into);
         if let Some(shared) = &self.shared {
             shared.collect(into);
@@ -89,7 +143,7 @@ impl MoeLayer {
         let ups = if self.facts.expert.gated { 2 } else { 1 };
         // Rows of the tokens in the order of their experts: `index_put_` into zeros on the way back.
         let selected = self.gathered(sim, x, pairs);
-        let mut out = grouped(sim, &selected, &self.gate_up, pairs, self.hidden, ups * width);
+        let mut out = grouped(sim, &selected, &self.adapted(sim, 0), pairs, self.hidden, ups * width);
         // `masked_fill` of rows that no local expert owns: a new tensor each way.
         out = sim.scale(&out);
         out = if self.facts.expert.gated {
@@ -99,7 +153,7 @@ impl MoeLayer {
         } else {
             activate(sim, self.facts.expert.activation, &out)
         };
-        out = grouped(sim, &out, &self.down, pairs, width, self.hidden);
+        out = grouped(sim, &out, &self.adapted(sim, 1), pairs, width, self.hidden);
         out = sim.scale(&out);
         // Routing weights are fp32 where the family keeps them so.
         let weighted = {

@@ -23,6 +23,11 @@ impl NormLayer {
         }
     }
 
+    /// A plain RMS norm of so many elements.
+    pub(crate) fn rms(sim: &Sim, make: Make, width: u64) -> NormLayer {
+        NormLayer::new(sim, make, &Norm { kind: NormKind::Rms, width, weight: true, bias: false })
+    }
+
     pub(crate) fn collect(&self, into: &mut Vec<Tensor>) {
         into.extend(self.weight.iter().chain(&self.bias).cloned());
     }

@@ -33,13 +33,37 @@ pub(crate) struct Pass {
     pub(crate) mode: AttentionMode,
     /// Cosines and sines, of so many elements a token.
     pub(crate) rope: Option<(Tensor, Tensor)>,
+    /// T5's learned bias, shared by the layers of a stack.
+    pub(crate) position_bias: Option<Tensor>,
+    /// What hidden states are held in.
+    pub(crate) dtype: DType,
     /// Bool or additive masks: all keys, and a window of them.
     pub(crate) mask: Option<Tensor>,
     pub(crate) window_mask: Option<Tensor>,
+    /// The encoder's output.
+    pub(crate) memory: Option<Tensor>,
     pub(crate) cache: Option<Rc<Vec<RefCell<KvLayer>>>>,
 }
 
 impl Pass {
+    /// A pass of `batch` sequences over `length` tokens with nothing built yet.
+    pub(crate) fn of(batch: u64, length: u64, mode: AttentionMode) -> Pass {
+        Pass {
+            batch,
+            length,
+            past: 0,
+            training: false,
+            mode,
+            rope: None,
+            position_bias: None,
+            dtype: DType::Fp32,
+            mask: None,
+            window_mask: None,
+            memory: None,
+            cache: None,
+        }
+    }
+
     pub(crate) fn tokens(&self) -> u64 {
         self.batch * self.length
     }

@@ -1,6 +1,5 @@
 //! Rotary positions on query and key: `apply_rotary_pos_emb` in its variants (transformers 5.17 modelling files).
 
-use super::pass::Pass;
 use crate::estimate::sim::{Sim, Tensor};
 use crate::model::DType;
 
@@ -10,6 +9,16 @@ pub(crate) struct Rope {
     /// Elements of a head that turn.
     pub(crate) dims: u64,
     pub(crate) style: RopeStyle,
+}
+
+impl RopeStyle {
+    pub(crate) fn of(model_type: &str) -> RopeStyle {
+        match model_type {
+            "cohere" | "cohere2" | "olmo" => RopeStyle::PairsFp32,
+            "glm" | "glm4" | "gptj" | "codegen" | "helium" | "ernie4_5" => RopeStyle::Pairs,
+            _ => RopeStyle::Halves,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,18 +31,16 @@ pub(crate) enum RopeStyle {
     Pairs,
 }
 
-#[expect(clippy::too_many_arguments, reason = "query and key with what turns them")]
+/// Query and key of `tokens` tokens, turned.
 pub(crate) fn rotate(
     sim: &Sim,
     rope: Rope,
-    pass: &Pass,
+    tokens: u64,
     [query, key]: [&Tensor; 2],
     [heads, kv_heads]: [u64; 2],
     width: u64,
-    cos: &Tensor,
-    sin: &Tensor,
+    [cos, sin]: [&Tensor; 2],
 ) -> (Tensor, Tensor) {
-    let tokens = pass.tokens();
     if rope.dims < width {
         let cut = |x: &Tensor, heads: u64| {
             let turning = tokens * heads * rope.dims;

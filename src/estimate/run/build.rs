@@ -1,19 +1,21 @@
 //! From a plan to parameters on the tape.
 
-use crate::estimate::families::{AttentionMode, Decoder, LoraPlan, Make, Storage};
+use crate::estimate::families::{AttentionMode, LoraPlan, Make, Network, Picks, Storage, only_eager};
 use crate::estimate::plan::{self, Attention, LoraTargets, Plan, Quant};
 use crate::estimate::sim::{Category, Offers, Sim};
-use crate::model::{DType, ModelShape};
+use crate::model::{self, DType, Linear, ModelShape};
 
 /// A model that stands in memory.
 pub(crate) struct Built {
-    pub(crate) decoder: Decoder,
+    pub(crate) network: Network,
     pub(crate) mode: AttentionMode,
+    /// Tokens on the decoder's side of an encoder-decoder: as many as on the encoder's unless the plan says.
+    pub(crate) target_length: u64,
 }
 
-pub(crate) fn mode(plan: &Plan, offers: Offers) -> AttentionMode {
+fn mode(shape: &ModelShape, plan: &Plan, offers: Offers) -> AttentionMode {
     AttentionMode {
-        eager: plan.attention == Attention::Eager,
+        eager: plan.attention == Attention::Eager || only_eager(&shape.model_type),
         flash_package: plan.attention == Attention::Flash,
         offers,
     }
@@ -37,18 +39,21 @@ pub(crate) fn build(sim: &Sim, shape: &ModelShape, plan: &Plan, offers: Offers) 
         }),
     };
     let targets = plan.lora_targets.clone().unwrap_or_default();
-    let picks = move |name: &str| match &targets {
-        LoraTargets::AllLinear => true,
-        LoraTargets::Named(names) => names.iter().any(|n| n == name),
+    let asked = match &targets {
+        LoraTargets::AllLinear => model::LoraTargets::AllLinear,
+        LoraTargets::Named(names) => model::LoraTargets::Named(names.clone()),
     };
+    let adapted = shape.lora_linears(&asked);
+    let picks =
+        |linear: &Linear| adapted.iter().find(|(known, _)| *known == linear).map_or(0, |(_, factor)| *factor);
     let lora = plan.lora_rank.filter(|_| plan.trains_adapters()).map(|rank| LoraPlan {
         rank,
         dropout: plan.lora_dropout.unwrap_or(0.0),
         dtype: plan.habits.adapter_dtype,
     });
-    let decoder = sim.charged(Category::Weights, || {
-        Decoder::new(sim, make, shape, lora.map(|l| (l, &picks as &dyn Fn(&str) -> bool)))
+    let network = sim.charged(Category::Weights, || {
+        Network::new(sim, make, shape, lora.map(|l| (l, &picks as Picks<'_>)))
     });
     sim.allocator().empty_cache();
-    Built { decoder, mode: mode(plan, offers) }
+    Built { network, mode: mode(shape, plan, offers), target_length: plan.generate.or(plan.seq).unwrap_or(1) }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::{Built, Trace};
-use crate::estimate::families::{KvLayer, Pass};
+use crate::estimate::families::{KvLayer, Manner, Pass};
 use crate::estimate::outcome::Moment;
 use crate::estimate::plan::Plan;
 use crate::estimate::sim::{Category, Sim, Tensor};
@@ -23,12 +23,16 @@ pub(crate) fn generate(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan
     sim.with_grad(false, || {
         let cache: Rc<Vec<RefCell<KvLayer>>> = Rc::new((0..layers).map(|_| RefCell::default()).collect());
         sim.allocator().enter(Moment::Prefill);
-        let first = pass(sim, built, plan, &cache, prompt, 0);
+        let manner = Manner::default();
+        let encoded = built.network.memory(sim, Pass::of(plan.batch, prompt, built.mode), manner);
+        let prompt = if encoded.is_some() { 1 } else { prompt };
+        let request = Request { built, plan, cache: &cache, memory: encoded.as_ref() };
+        let first = pass(sim, &request, prompt, 0);
         sim.allocator().enter(Moment::Decode);
         let mut last = first;
         let tokens = plan.generate.unwrap_or(1);
         for token in 1..tokens.min(DECODED) {
-            last = pass(sim, built, plan, &cache, 1, prompt + token - 1);
+            last = pass(sim, &request, 1, prompt + token - 1);
         }
         drop(last);
     });
@@ -38,30 +42,27 @@ pub(crate) fn generate(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan
     trace
 }
 
+/// What the passes of one request share.
+struct Request<'a> {
+    built: &'a Built,
+    plan: &'a Plan,
+    cache: &'a Rc<Vec<RefCell<KvLayer>>>,
+    memory: Option<&'a Tensor>,
+}
+
 /// One forward pass; only the last position's logits are made, then a copy of them in fp32.
-fn pass(
-    sim: &Sim,
-    built: &Built,
-    plan: &Plan,
-    cache: &Rc<Vec<RefCell<KvLayer>>>,
-    length: u64,
-    past: u64,
-) -> Tensor {
+fn pass(sim: &Sim, request: &Request<'_>, length: u64, past: u64) -> Tensor {
     sim.charged(Category::Activations, || {
+        let network = &request.built.network;
         let pass = Pass {
-            batch: plan.batch,
-            length,
             past,
-            training: false,
-            mode: built.mode,
-            rope: None,
-            mask: None,
-            window_mask: None,
-            cache: Some(Rc::clone(cache)),
+            memory: request.memory.cloned(),
+            cache: Some(Rc::clone(request.cache)),
+            ..Pass::of(request.plan.batch, length, request.built.mode)
         };
-        let hidden = built.decoder.hidden(sim, pass, false, false);
+        let hidden = network.hidden(sim, pass, Manner::default());
         let last = sim.view(&hidden, hidden.elements() / length.max(1));
-        let logits = built.decoder.logits(sim, &last);
+        let logits = network.logits(sim, &last, request.plan.batch);
         drop((hidden, last));
         sim.charged(Category::Logits, || sim.to(&logits, DType::Fp32))
     })

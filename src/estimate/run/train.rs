@@ -2,11 +2,11 @@
 
 use super::optimizer::{OptimizerState, Trained};
 use super::{Built, Trace};
-use crate::estimate::families::{Pass, cross_entropy, label_loss};
+use crate::estimate::families::{Manner, Pass, cross_entropy, label_loss, upcasts_logits};
 use crate::estimate::outcome::Moment;
 use crate::estimate::plan::Plan;
 use crate::estimate::sim::{Category, Sim, Tensor};
-use crate::model::{DType, HeadTask, ModelShape};
+use crate::model::{DType, ModelShape};
 
 /// Enough for states, gradients and the allocator's cache to settle.
 const STEPS: usize = 3;
@@ -16,7 +16,7 @@ pub(crate) fn train(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan, w
     let tokens = seq * plan.batch;
     let inputs = sim.charged(Category::Inputs, || sim.empty(tokens, DType::Int64));
     let trained: Vec<Trained> = built
-        .decoder
+        .network
         .parameters()
         .into_iter()
         .filter(Tensor::is_parameter)
@@ -63,25 +63,23 @@ pub(crate) fn train(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan, w
 
 fn forward(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan) -> (Tensor, Tensor) {
     sim.charged(Category::Activations, || {
-        let pass = Pass {
-            batch: plan.batch,
-            length: plan.seq.unwrap_or(1),
-            past: 0,
-            training: true,
-            mode: built.mode,
-            rope: None,
-            mask: None,
-            window_mask: None,
-            cache: None,
+        let manner = Manner {
+            checkpoint: plan.gradient_checkpointing,
+            inputs_want_grad: plan.trains_adapters() && plan.gradient_checkpointing,
         };
-        let marked = plan.trains_adapters() && plan.gradient_checkpointing;
-        let hidden = built.decoder.hidden(sim, pass, plan.gradient_checkpointing, marked);
+        let pass = |length| Pass { training: true, ..Pass::of(plan.batch, length, built.mode) };
+        let seq = plan.seq.unwrap_or(1);
+        let memory = built.network.memory(sim, pass(seq), manner);
+        let length = if memory.is_some() { built.target_length } else { seq };
+        let hidden = built.network.hidden(sim, Pass { memory, ..pass(length) }, manner);
         sim.allocator().enter(Moment::Loss);
-        let logits = built.decoder.logits(sim, &hidden);
+        let logits = built.network.logits(sim, &hidden, plan.batch);
         drop(hidden);
-        let loss = match (shape.head.task, &shape.head.output) {
-            (HeadTask::Classification, Some(output)) => label_loss(sim, &logits, output.d_out),
-            _ => cross_entropy(sim, &logits, shape.vocab),
+        let classes = shape.head.output.as_ref().map_or(shape.vocab, |output| output.d_out);
+        let loss = if upcasts_logits(shape.head.task, &shape.model_type) {
+            cross_entropy(sim, &logits, classes)
+        } else {
+            label_loss(sim, &logits, classes)
         };
         (loss, logits)
     })

@@ -41,13 +41,25 @@ pub(crate) struct Offers {
     pub(crate) flash: bool,
 }
 
+/// One call of attention.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Call {
+    pub(crate) kernel: Kernel,
+    pub(crate) heads: Heads,
+    pub(crate) dropout: f64,
+    /// The kernel masks by itself.
+    pub(crate) causal: bool,
+}
+
 impl Kernel {
-    /// What `select_sdp_backend` takes.
-    pub(crate) fn select(dtype: DType, masked: bool, heads: Heads, offers: Offers) -> Kernel {
+    /// What `select_sdp_backend` takes. `learned`: the mask wants a gradient, which fused kernels do not give.
+    pub(crate) fn select(dtype: DType, masked: bool, learned: bool, heads: Heads, offers: Offers) -> Kernel {
         let half = matches!(dtype, DType::Bf16 | DType::Fp16);
         let even = heads.width == heads.value_width;
         let grouped = heads.heads != heads.kv_heads;
-        if offers.cudnn && half && heads.width.is_multiple_of(8) && heads.width <= 128 && even {
+        if learned {
+            Kernel::Math
+        } else if offers.cudnn && half && heads.width.is_multiple_of(8) && heads.width <= 256 {
             Kernel::Cudnn
         } else if offers.flash && half && !masked && even && heads.width <= 256 {
             Kernel::Flash
@@ -60,20 +72,25 @@ impl Kernel {
 }
 
 impl Sim {
-    /// One call. `mask` is kept where there is one.
+    /// Run one call. `mask` is kept where there is one.
     pub(crate) fn attention(
         &self,
-        kernel: Kernel,
-        heads: Heads,
+        call: Call,
         [query, key, value]: [&Tensor; 3],
         mask: Option<&Tensor>,
     ) -> Tensor {
-        let [query, key, value] = [query, key, value].map(|t| self.lower(t));
-        match kernel {
-            Kernel::Cudnn => self.cudnn(heads, [&query, &key, &value], mask),
-            Kernel::Flash => self.flash(heads, [&query, &key, &value]),
-            Kernel::MemoryEfficient => self.efficient(heads, [&query, &key, &value], mask),
-            Kernel::Math => self.math(heads, [&query, &key, &value], mask),
+        let inputs = [query, key, value].map(|t| self.lower(t));
+        let [query, key, value] = &inputs;
+        let heads = call.heads;
+        // A boolean mask becomes an additive one in the inputs' type (`convert_boolean_attn_mask`).
+        let additive =
+            mask.map(|m| if m.dtype() == DType::Bool { self.to(m, query.dtype()) } else { self.lower(m) });
+        let mask = additive.as_ref();
+        match call.kernel {
+            Kernel::Cudnn => self.cudnn(heads, [query, key, value], mask),
+            Kernel::Flash => self.flash(heads, [query, key, value]),
+            Kernel::MemoryEfficient => self.efficient(heads, [query, key, value], mask),
+            Kernel::Math => self.math(call, [query, key, value], mask),
         }
     }
 
@@ -82,7 +99,6 @@ impl Sim {
         let rows = h.batch * h.heads * h.query_length;
         let dtype = query.dtype();
         let philox = (self.empty(1, DType::Int64), self.empty(1, DType::Int64));
-        let bias = mask.map(|m| self.to(m, dtype));
         let out = self.empty(rows * h.value_width, dtype);
         let lse = self.empty(rows, DType::Fp32);
         if !self.taped(&[query, key, value]) {
@@ -94,7 +110,7 @@ impl Sim {
             Some(value),
             Some(&out),
             Some(&lse),
-            bias.as_ref(),
+            mask,
             Some(&philox.0),
             Some(&philox.1),
         ]
@@ -181,38 +197,16 @@ impl Sim {
         self.node(&out, &[query, key, value], move |sim, grad| {
             let held: Vec<_> = kept.iter().map(|k| k.get(sim)).collect();
             let grads = sizes.map(|n| sim.empty(n, dtype));
+            let product = (sim.empty(rows * h.value_width, dtype), sim.empty(rows, DType::Fp32));
             let delta = sim.empty(rows, DType::Fp32);
-            // fp32 accumulators of the query's gradient where the output is narrower.
-            let workspace = (dtype != DType::Fp32).then(|| {
-                sim.empty(
-                    h.batch * h.heads * h.query_length.div_ceil(64) * 64 * h.width.div_ceil(32) * 32,
-                    DType::Fp32,
-                )
-            });
+            drop(product);
+            // fp32 accumulators of the query's gradient, with a counter for each 16 rows.
+            let whole = h.query_length.div_ceil(64) * 64;
+            let elements = h.batch * h.heads * (whole * h.width.div_ceil(64) * 64 + whole / 16);
+            let workspace = sim.empty(elements, DType::Fp32);
             drop((delta, workspace, grad, held));
             grads.into_iter().map(Some).collect()
         })
-    }
-
-    /// `_scaled_dot_product_attention_math`: scores in full, keys and values repeated for grouped heads.
-    fn math(&self, h: Heads, [query, key, value]: [&Tensor; 3], mask: Option<&Tensor>) -> Tensor {
-        let repeat = |t: &Tensor, width: u64| {
-            if h.heads == h.kv_heads {
-                t.clone()
-            } else {
-                self.repeat(t, h.batch * h.heads * h.key_length * width)
-            }
-        };
-        let (key, value) = (repeat(key, h.width), repeat(value, h.value_width));
-        let query = self.scale(query);
-        let key = self.scale(key);
-        let scores_size = h.batch * h.heads * h.query_length * h.key_length;
-        let mut scores = self.matmul(query, key, scores_size);
-        if let Some(mask) = mask {
-            scores = self.add(scores, mask);
-        }
-        let weights = self.softmax(scores, None);
-        self.matmul(weights, value, h.batch * h.heads * h.query_length * h.value_width)
     }
 
     /// Rows cut into heads (`view`, `transpose`). `copies`: the gradient comes back head by head, and is copied to be
@@ -235,6 +229,16 @@ impl Sim {
     /// Heads laid out one after the other for a batched product: a copy.
     pub(crate) fn rows(&self, x: &Tensor) -> Tensor {
         self.copy(x)
+    }
+
+    /// One tensor shared by all heads, `expand`ed to so many elements: a view; backward sums.
+    pub(crate) fn spread(&self, x: &Tensor, elements: u64) -> Tensor {
+        let view = self.with_grad(false, || self.view(x, elements));
+        if !self.taped(&[x]) {
+            return view;
+        }
+        let size = x.elements();
+        self.node(&view, &[x], move |sim, grad| vec![Some(sim.fitted(grad.clone(), size, grad.dtype()))])
     }
 
     /// `expand` and `reshape` of grouped keys or values to so many elements: a copy; backward sums.

@@ -7,6 +7,7 @@
 
 use std::borrow::Borrow;
 
+use super::reduce::staged;
 use super::tape::{Sim, Tensor};
 use crate::model::DType;
 
@@ -43,7 +44,11 @@ impl Sim {
                 let weight = for_weight.is_some().then(|| sim.empty(d_in * d_out, dtype));
                 (for_x.is_some().then(|| sim.empty(rows * d_in, dtype)), weight)
             };
-            let bias = for_bias.then(|| sim.empty(d_out, dtype));
+            let bias = for_bias.then(|| {
+                let bias = sim.empty(d_out, dtype);
+                drop(sim.empty(staged(rows, d_out, sim.multiprocessors()), DType::Int8));
+                bias
+            });
             drop((grad, held));
             // Rows were viewed as a matrix, and are viewed back.
             vec![x.map(|x| x.viewed()), weight, bias]
@@ -77,14 +82,11 @@ impl Sim {
         }
         let size = table.elements();
         self.node(&out, &[table], move |sim, grad| {
-            // Above this many indices the kernel sorts them: indices, order and their sorted copies.
-            let sorted: Vec<_> = if tokens > 3072 {
-                (0..4).map(|_| sim.empty(tokens, DType::Int64)).collect()
-            } else {
-                Vec::new()
-            };
             let out = sim.empty(size, grad.dtype());
-            drop((grad, sorted));
+            // Above this many indices the kernel sorts them and sums segments of ten in fp32 first.
+            let distinct = tokens.min(size / width.max(1));
+            let segments = if tokens > 3072 { (distinct + tokens / 10) * width } else { 0 };
+            drop((sim.empty(segments, DType::Fp32), grad));
             vec![Some(out)]
         })
     }

@@ -6,9 +6,11 @@ mod category;
 mod checkpoint;
 mod elementwise;
 mod linear;
+mod math_attention;
+mod reduce;
 mod tape;
 
 pub(crate) use allocator::{Allocator, High};
-pub(crate) use attention::{Heads, Kernel, Offers};
+pub(crate) use attention::{Call, Heads, Kernel, Offers};
 pub(crate) use category::Category;
 pub(crate) use tape::{Sim, Tensor};

@@ -29,6 +29,7 @@ struct State {
     casts: RefCell<BTreeMap<u64, Tensor>>,
     sequence: Cell<u64>,
     saves: RefCell<Saves>,
+    multiprocessors: Cell<u64>,
     /// After the last tensor that a recomputation owes: what follows never runs.
     stopped: Cell<bool>,
 }
@@ -164,12 +165,22 @@ impl Sim {
             casts: RefCell::default(),
             sequence: Cell::new(0),
             saves: RefCell::new(Saves::Kept),
+            multiprocessors: Cell::new(132),
             stopped: Cell::new(false),
         }))
     }
 
     pub(crate) fn allocator(&self) -> std::cell::RefMut<'_, Allocator> {
         self.0.allocator.borrow_mut()
+    }
+
+    /// Of the GPU: how sums are divided depends on it.
+    pub(crate) fn multiprocessors(&self) -> u64 {
+        self.0.multiprocessors.get()
+    }
+
+    pub(crate) fn set_multiprocessors(&self, count: u64) {
+        self.0.multiprocessors.set(count);
     }
 
     /// Highs by moment, the reserved peak, and whether a cap was too low.

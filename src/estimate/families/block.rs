@@ -1,0 +1,183 @@
+//! One layer: attention and feed-forward between norms, in sequence or in parallel.
+//! Source: `DecoderLayer.forward` and its kin in transformers 5.17's modelling files.
+
+use std::rc::Rc;
+
+use super::attention::AttentionLayer;
+use super::mlp::MlpLayer;
+use super::moe::MoeLayer;
+use super::norm::NormLayer;
+use super::pass::Pass;
+use super::rope::{Rope, RopeStyle};
+use super::weights::{LoraPlan, Make, Projection};
+use crate::estimate::sim::{Sim, Tensor};
+use crate::model::{Dropout, Ffn, Layer, Linear, NormSite, Position};
+
+enum FfnLayer {
+    Dense(MlpLayer),
+    Moe(Box<MoeLayer>),
+}
+
+pub(crate) struct Block {
+    norms: Vec<(NormSite, NormLayer)>,
+    attention: AttentionLayer,
+    cross: Option<AttentionLayer>,
+    ffn: FfnLayer,
+    parallel: bool,
+    dropout: Dropout,
+    extras: Vec<Tensor>,
+}
+
+/// Which projections get adapters, by name of module.
+pub(crate) type Picks<'a> = &'a dyn Fn(&Linear) -> u64;
+
+impl Block {
+    pub(crate) fn new(sim: &Sim, make: Make, layer: &Layer, style: RopeStyle, index: usize) -> Block {
+        let rope = match layer.attention.position {
+            Position::Rope { dims } => Some(Rope { dims, style }),
+            _ => None,
+        };
+        let rate = layer.dropout.attention;
+        let attention = AttentionLayer::new(sim, make, &layer.attention, rope, rate, index);
+        let cross =
+            layer.cross.as_ref().map(|facts| AttentionLayer::new(sim, make, facts, None, rate, index));
+        let ffn = match &layer.ffn {
+            Ffn::Dense(mlp) => FfnLayer::Dense(MlpLayer::new(sim, make, mlp, layer.dropout.activation)),
+            Ffn::Moe(moe) => FfnLayer::Moe(Box::new(MoeLayer::new(sim, make, moe))),
+        };
+        let norms = layer.norms.iter().map(|(site, norm)| (*site, NormLayer::new(sim, make, norm))).collect();
+        let extras = layer
+            .extras
+            .iter()
+            .map(|t| sim.parameter(t.dims.iter().product(), make.rest_dtype, make.trained && !t.frozen))
+            .collect();
+        Block { norms, attention, cross, ffn, parallel: layer.parallel, dropout: layer.dropout, extras }
+    }
+
+    fn norm(&self, site: NormSite) -> Option<&NormLayer> {
+        self.norms.iter().find(|(s, _)| *s == site).map(|(_, norm)| norm)
+    }
+
+    fn normed(&self, sim: &Sim, site: NormSite, x: &Tensor) -> Tensor {
+        self.norm(site).map_or_else(|| x.clone(), |norm| norm.run(sim, x))
+    }
+
+    fn dropped(&self, sim: &Sim, pass: &Pass, x: Tensor) -> Tensor {
+        if pass.training { sim.dropout(x, self.dropout.residual) } else { x }
+    }
+
+    fn feed(&self, sim: &Sim, x: &Tensor, pass: &Pass) -> Tensor {
+        match &self.ffn {
+            FfnLayer::Dense(mlp) => mlp.run(sim, x, pass),
+            FfnLayer::Moe(moe) => moe.run(sim, x, pass),
+        }
+    }
+
+    pub(crate) fn run(&self, sim: &Sim, x: &Tensor, pass: &Pass) -> Tensor {
+        if self.parallel {
+            return self.side_by_side(sim, x, pass);
+        }
+        let mut hidden = {
+            let normed = self.normed(sim, NormSite::AttentionIn, x);
+            self.attention.run(sim, &normed, pass, None)
+        };
+        hidden = self.dropped(sim, pass, hidden);
+        hidden = self.normed(sim, NormSite::AttentionOut, &hidden);
+        hidden = sim.add(x, &hidden);
+        hidden = self.normed(sim, NormSite::AttentionAfter, &hidden);
+        if let (Some(cross), Some(memory)) = (&self.cross, &pass.memory) {
+            let residual = hidden.clone();
+            hidden = self.normed(sim, NormSite::CrossIn, &hidden);
+            hidden = cross.run(sim, &hidden, pass, Some(memory));
+            hidden = self.dropped(sim, pass, hidden);
+            hidden = sim.add(&residual, &hidden);
+            hidden = self.normed(sim, NormSite::CrossAfter, &hidden);
+        }
+        let residual = hidden.clone();
+        hidden = self.normed(sim, NormSite::FfnIn, &hidden);
+        hidden = self.feed(sim, &hidden, pass);
+        hidden = self.dropped(sim, pass, hidden);
+        hidden = self.normed(sim, NormSite::FfnOut, &hidden);
+        hidden = sim.add(&residual, &hidden);
+        drop(residual);
+        self.normed(sim, NormSite::FfnAfter, &hidden)
+    }
+
+    fn side_by_side(&self, sim: &Sim, x: &Tensor, pass: &Pass) -> Tensor {
+        let normed = self.normed(sim, NormSite::AttentionIn, x);
+        let mut attended = self.attention.run(sim, &normed, pass, None);
+        attended = self.dropped(sim, pass, attended);
+        let second = match self.norm(NormSite::FfnIn) {
+            Some(norm) => norm.run(sim, x),
+            None => normed.clone(),
+        };
+        let mut fed = self.feed(sim, &second, pass);
+        fed = self.dropped(sim, pass, fed);
+        let both = sim.add(&fed, &attended);
+        sim.add(both, x)
+    }
+
+    /// Adapters beside the linears that `picks` gives a factor of the rank.
+    pub(crate) fn adapt(&mut self, sim: &Sim, layer: &Layer, plan: LoraPlan, picks: Picks<'_>) {
+        let cross_facts = layer.cross.iter().flat_map(|c| &c.linears);
+        let cross = self.cross.iter_mut().flat_map(AttentionLayer::projections);
+        let mut pairs: Vec<(&Linear, &mut Projection)> =
+            layer.attention.linears.iter().zip(self.attention.projections()).collect();
+        pairs.extend(cross_facts.zip(cross));
+        match (&layer.ffn, &mut self.ffn) {
+            (Ffn::Dense(facts), FfnLayer::Dense(mlp)) => {
+                pairs.extend(facts.linears.iter().zip(mlp.projections()))
+            }
+            (Ffn::Moe(facts), FfnLayer::Moe(moe)) => {
+                moe.adapt_experts(sim, plan, picks);
+                pairs.extend(MoeLayer::linears(facts).into_iter().zip(moe.projections()));
+            }
+            _ => {}
+        }
+        for (linear, projection) in pairs {
+            if picks(linear) > 0 {
+                projection.adapt(sim, plan);
+            }
+        }
+    }
+
+    pub(crate) fn collect(&self, into: &mut Vec<Tensor>) {
+        self.attention.collect(into);
+        if let Some(cross) = &self.cross {
+            cross.collect(into);
+        }
+        match &self.ffn {
+            FfnLayer::Dense(mlp) => mlp.collect(into),
+            FfnLayer::Moe(moe) => moe.collect(into),
+        }
+        for (_, norm) in &self.norms {
+            norm.collect(into);
+        }
+        into.extend(self.extras.iter().cloned());
+    }
+}
+
+/// The blocks of a stack; a layer without weights of its own runs with the one before.
+pub(crate) fn blocks(
+    sim: &Sim,
+    make: Make,
+    layers: &[Layer],
+    style: RopeStyle,
+    lora: Option<(LoraPlan, Picks<'_>)>,
+) -> Vec<Rc<Block>> {
+    let mut made: Vec<(Block, &Layer)> = Vec::new();
+    let mut runs = Vec::new();
+    for (index, layer) in layers.iter().enumerate() {
+        if layer.owns_weights || made.is_empty() {
+            made.push((Block::new(sim, make, layer, style, index), layer));
+        }
+        runs.push(made.len() - 1);
+    }
+    if let Some((plan, picks)) = lora {
+        for (block, layer) in &mut made {
+            block.adapt(sim, layer, plan, picks);
+        }
+    }
+    let shared: Vec<Rc<Block>> = made.into_iter().map(|(block, _)| Rc::new(block)).collect();
+    runs.into_iter().map(|at| Rc::clone(&shared[at])).collect()
+}

@@ -1,0 +1,70 @@
+//! Estimates beside measured runs: error by method and family, coverage and width of the intervals, and a ratchet.
+//!
+//! - `memory.json`: full-size models on an H200, a fresh process each.
+//! - `families.json`: two-layer models of some seventy families in twenty settings, on the same card.
+//! - `published.jsonl`: runs that other tools published, on a T4, an RTX A6000 and an RTX 4080.
+//!
+//! The limits in `ratchet.json` are what was reached; a change that makes one worse fails. `cargo test --test truth --
+//! --nocapture` prints the tables.
+
+#![expect(clippy::unwrap_used, reason = "fixtures are known")]
+
+#[path = "truth/cases.rs"]
+mod cases;
+#[path = "truth/score.rs"]
+mod score;
+
+use std::collections::BTreeMap;
+
+use cases::Case;
+use onecard::estimate::estimate;
+use score::{Scored, Summary, table};
+
+fn scored(cases: &[Case]) -> Vec<Scored> {
+    cases.iter().map(|case| Scored::new(case, &estimate(&case.shape, &case.plan, &case.device))).collect()
+}
+
+#[test]
+fn estimates_stay_as_close_to_measured_runs_as_they_were() {
+    let sets =
+        [("memory", cases::memory()), ("families", cases::families()), ("published", cases::published())];
+    let limits: BTreeMap<String, BTreeMap<String, f64>> =
+        serde_json::from_str(include_str!("fixtures/truth/ratchet.json")).unwrap();
+    let mut worse = Vec::new();
+    let mut reached = BTreeMap::new();
+    for (name, cases) in sets {
+        assert!(cases.len() > 30, "{name}: the fixture was read");
+        let rows = scored(&cases);
+        println!("{}", table(name, &rows));
+        let now = Summary::of(&rows).limits();
+        for (key, limit) in &limits[name] {
+            let value = now[key];
+            if value > limit + 1e-9 {
+                worse.push(format!("{name}.{key}: {value:.4} is worse than {limit:.4}"));
+            }
+        }
+        reached.insert(name.to_owned(), now);
+    }
+    println!("{}", serde_json::to_string_pretty(&reached).unwrap());
+    assert_eq!(worse, Vec::<String>::new());
+}
+
+#[test]
+fn the_ledger_adds_up() {
+    for case in cases::memory().iter().step_by(7) {
+        let estimate = estimate(&case.shape, &case.plan, &case.device);
+        let peak = estimate.moments.iter().max_by_key(|m| m.bytes).unwrap();
+        let alive: u64 = estimate
+            .ledger
+            .iter()
+            .filter(|row| row.moments.contains(&peak.moment))
+            .filter(|row| !["allocator_cache", "cuda_context"].contains(&row.term.as_str()))
+            .map(|row| row.bytes.expected.get())
+            .sum();
+        assert_eq!(alive, peak.bytes.get(), "{}", case.id);
+        assert_eq!(estimate.peak.allocated.expected.get(), alive, "{}", case.id);
+        let all = estimate.peak;
+        assert!(all.allocated.expected <= all.reserved.expected, "{}", case.id);
+        assert!(all.reserved.high <= all.process.high, "{}", case.id);
+    }
+}
