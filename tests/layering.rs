@@ -30,6 +30,7 @@ const MAY: &[(&str, &[&str])] = &[
 /// Crates that only one layer may touch.
 const ONLY: &[(&str, &[&str])] = &[
     ("nvml_wrapper", &["adapters"]),
+    ("libloading", &["adapters"]),
     ("comfy_table", &["render"]),
     ("fluent_bundle", &["words"]),
     ("rustix", &["adapters"]),

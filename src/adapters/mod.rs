@@ -1,5 +1,6 @@
 //! The outside world: files, the terminal, NVML, processes. Facts come in, nothing is decided here.
 
+pub mod bench;
 #[cfg(target_os = "linux")]
 pub mod cgroup;
 pub mod clock;

@@ -11,8 +11,12 @@ pub struct ReplaySource {
 impl ReplaySource {
     pub fn new(body: &EnvBody) -> ReplaySource {
         let readings = body.gpus.iter().flat_map(|gpu| gpu.now.iter().chain(&gpu.mig_now)).cloned().collect();
-        let inventory =
-            Inventory { driver: body.driver.clone(), gpus: body.gpus.clone(), gaps: body.gaps.clone() };
+        let inventory = Inventory {
+            driver: body.driver.clone(),
+            gpus: body.gpus.clone(),
+            pairs: body.pairs.clone(),
+            gaps: body.gaps.clone(),
+        };
         ReplaySource { inventory, readings }
     }
 }

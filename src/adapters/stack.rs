@@ -74,10 +74,11 @@ pub fn stack(asked: Option<&Path>) -> Stack {
         return Stack { unread: Some(Message::new("stack-no-python")), ..Stack::default() };
     };
     let mut python =
-        Python { path: path.display().to_string(), version: None, found_by: found_by.to_owned() };
+        Python { path: path.display().to_string(), found_by: found_by.to_owned(), ..Python::default() };
     match ask(&path) {
         Ok(answer) => {
             python.version = Some(answer.version);
+            python.search_path = answer.path.iter().map(|folder| folder.display().to_string()).collect();
             let mut stack = read(&answer.path);
             stack.python = Some(python);
             stack

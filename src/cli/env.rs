@@ -14,6 +14,9 @@ pub struct EnvArgs {
     /// Do not look at Python
     #[arg(long)]
     pub no_python: bool,
+    /// Measure the GPU too: copies and matrix products, a few seconds; not on a card that others use
+    #[arg(long, conflicts_with = "replay")]
+    pub bench: bool,
     /// Read a recorded env document instead of this machine
     #[arg(long, value_name = "FILE")]
     pub replay: Option<PathBuf>,

@@ -1,14 +1,14 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Reporter;
-use crate::adapters::{clock, files, gather, stack};
+use crate::adapters::{bench, clock, files, gather, stack};
 use crate::cli::EnvArgs;
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::gpu::catalog::Found;
 use crate::gpu::select::{SelectError, select};
 use crate::gpu::snapshot::conclude_expecting;
-use crate::gpu::{Catalog, EnvBody, GpuSpec};
+use crate::gpu::{Catalog, EnvBody, GpuDevice, GpuSpec};
 use crate::render::pages;
 use crate::words::{Message, Problem};
 
@@ -28,6 +28,10 @@ pub(super) fn run(args: &EnvArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::Re
     let mut body = conclude_expecting(facts, promised);
     keep_selected(&mut body, &args.gpus)?;
     body.look_again(promised);
+    if args.bench {
+        measure(&mut body, reporter);
+        body.look_again(promised);
+    }
     if args.expect.is_some() {
         hold_to_it(&mut body)?;
     }
@@ -35,6 +39,21 @@ pub(super) fn run(args: &EnvArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::Re
     let page = pages::env::page(&body, reporter.verbose);
     reporter.result(&Document::new(body, created_at), &page)?;
     Ok(exit)
+}
+
+/// Each GPU that a program sees, one after the other.
+fn measure(body: &mut EnvBody, reporter: &mut Reporter<'_, '_>) {
+    let folders: Vec<PathBuf> = body
+        .stack
+        .iter()
+        .filter_map(|stack| stack.python.as_ref())
+        .flat_map(|python| python.search_path.iter().map(PathBuf::from))
+        .collect();
+    let seen = |gpu: &&GpuDevice| gpu.conclusions.as_ref().is_some_and(|c| c.visible);
+    for gpu in body.gpus.iter().filter(seen) {
+        reporter.note(&Message::new("env-measuring").with("name", gpu.name.as_str()));
+        body.bench.push(bench::measure(gpu, folders.clone()));
+    }
 }
 
 /// What `--expect` without a name means.
@@ -70,7 +89,7 @@ fn hold_to_it(body: &mut EnvBody) -> Result<(), Problem> {
 }
 
 /// A folder that was removed under us has no name; what lies on it is then unknown.
-fn working_folder() -> std::path::PathBuf {
+fn working_folder() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| Path::new("/").to_owned())
 }
 
@@ -90,10 +109,10 @@ fn keep_selected(body: &mut EnvBody, selectors: &[String]) -> Result<(), Problem
     }
     body.gpus.retain(|gpu| chosen.iter().any(|selected| selected.index == gpu.index));
     body.renumber_gaps(&moved);
-    let seen = |gpu: &crate::gpu::GpuDevice| gpu.conclusions.as_ref().is_some_and(|c| c.visible);
+    let seen = |gpu: &GpuDevice| gpu.conclusions.as_ref().is_some_and(|c| c.visible);
     body.usable = body.gpus.iter().any(seen);
     if !body.usable && body.absence.is_none() {
-        body.absence = Some(crate::gpu::absence::all_hidden());
+        body.absence = Some(crate::gpu::absence::none_visible(false));
     }
     Ok(())
 }

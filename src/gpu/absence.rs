@@ -145,6 +145,8 @@ pub enum Cause {
     NoneReported,
     /// There are GPUs, and CUDA_VISIBLE_DEVICES hides them all.
     AllHidden,
+    /// In MIG mode a card is used through its instances, and there is none.
+    NoMigInstance,
     Unknown,
 }
 
@@ -283,6 +285,7 @@ impl Cause {
             Cause::GpuLost => ("absence-lost", "absence-lost-hint"),
             Cause::NoneReported => ("absence-none-reported", "absence-none-reported-hint"),
             Cause::AllHidden => ("absence-hidden", "absence-hidden-hint"),
+            Cause::NoMigInstance => ("absence-no-instance", "absence-no-instance-hint"),
             Cause::Unknown => ("absence-unknown", "absence-unknown-hint"),
         };
         let nodes = match machine.forbidden_nodes.as_slice() {
@@ -307,9 +310,10 @@ fn card(machine: &Machine) -> String {
     nvidia.or_else(|| machine.other_gpus.first().cloned()).unwrap_or_default()
 }
 
-/// GPUs are there, and the environment hides them all.
-pub fn all_hidden() -> Absence {
-    Cause::AllHidden.worded(&Machine::default())
+/// GPUs are there, and a program started from here gets none.
+pub fn none_visible(in_mig_mode_without_instance: bool) -> Absence {
+    let cause = if in_mig_mode_without_instance { Cause::NoMigInstance } else { Cause::AllHidden };
+    cause.worded(&Machine::default())
 }
 
 #[cfg(test)]

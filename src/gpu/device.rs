@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::memory::{MemoryBudget, MemoryModel};
 use super::precision::Precisions;
 use super::reading::GpuReading;
+use super::topology::GpuPair;
 use crate::document::Gap;
 use crate::units::Bytes;
 
@@ -17,6 +18,9 @@ pub struct Inventory {
     pub driver: Driver,
     #[serde(default)]
     pub gpus: Vec<GpuDevice>,
+    /// Each pair of GPUs once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<GpuPair>,
     /// `field` is a path such as `driver.version` or `gpus[0].power.limit_watts`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<Gap>,
@@ -276,6 +280,12 @@ pub struct GpuDevice {
     pub slowdown_temperature_c: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
+    /// NVLink links that are up; absent on cards without NVLink.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvlinks_active: Option<u32>,
+    /// CPUs near the card, as `0-31,64-95`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_affinity: Option<String>,
     /// Fine-grained activity counters (Hopper and later).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpm: Option<bool>,

@@ -4,6 +4,7 @@
 //! inside containers. What could not be read is `None`, and a `Gap` says why; never 0, never -1.
 
 pub mod absence;
+pub mod bench;
 pub mod catalog;
 pub mod checks;
 pub mod device;
@@ -18,6 +19,7 @@ pub mod select;
 pub mod snapshot;
 pub mod stack;
 pub mod stack_checks;
+pub mod topology;
 pub mod unread;
 pub mod visible;
 

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::absence::{self, Absence, Machine};
+use super::bench::Bench;
 use super::catalog::{Catalog, GpuSpec};
 use super::checks::{Check, CheckStatus};
 use super::device::{Driver, GpuConclusions, GpuDevice, Inventory, MigState};
@@ -18,6 +19,7 @@ use super::precision::Precisions;
 use super::reading::GpuReading;
 use super::stack::Stack;
 use super::stack_checks;
+use super::topology::{self, GpuPair};
 use super::visible::{self, Variables, Visibility};
 use crate::document::{Body, DocumentKind, Gap};
 
@@ -31,6 +33,7 @@ pub struct Facts {
     pub machine: Machine,
     pub host: Option<Host>,
     pub stack: Option<Stack>,
+    pub bench: Vec<Bench>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -41,6 +44,9 @@ pub struct EnvBody {
     pub driver: Driver,
     #[serde(default)]
     pub gpus: Vec<GpuDevice>,
+    /// How the GPUs reach each other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<GpuPair>,
     #[serde(default)]
     pub variables: Variables,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,6 +64,9 @@ pub struct EnvBody {
     /// Each GPU that can be used, held against the catalogue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expectations: Vec<Expectation>,
+    /// What was measured with `--bench`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bench: Vec<Bench>,
     #[serde(default)]
     pub checks: Vec<Check>,
     #[serde(default)]
@@ -72,12 +81,13 @@ impl EnvBody {
     /// The facts of a document, for drawing the conclusions anew.
     pub fn into_facts(self) -> Facts {
         Facts {
-            inventory: Inventory { driver: self.driver, gpus: self.gpus, gaps: self.gaps },
+            inventory: Inventory { driver: self.driver, gpus: self.gpus, pairs: self.pairs, gaps: self.gaps },
             readings: Vec::new(),
             variables: self.variables,
             machine: self.machine,
             host: self.host,
             stack: self.stack,
+            bench: self.bench,
         }
     }
 
@@ -96,6 +106,17 @@ impl EnvBody {
         if let Some(host) = &self.host {
             checks.extend(host_checks::checks(host, &self.machine, seen, budget.map(|budget| budget.total)));
         }
+        let here = |index: u32| self.gpus.iter().any(|gpu| gpu.index == index);
+        self.pairs.retain(|pair| here(pair.a) && here(pair.b));
+        checks.extend(topology::checks(&self.pairs));
+        for bench in &mut self.bench {
+            let Some(gpu) = self.gpus.iter().find(|gpu| gpu.uuid == bench.uuid) else { continue };
+            let id = gpu.conclusions.as_ref().and_then(|conclusions| conclusions.catalog_id.as_deref());
+            // The generation rises to its maximum under load; the width is what it is.
+            let width = gpu.now.as_ref().and_then(|now| now.pcie_width).or(gpu.pcie.max_width);
+            bench.compare(id.and_then(|id| Catalog::builtin().by_id(id)), gpu.pcie.max_gen.zip(width));
+        }
+        checks.extend(self.bench.iter().flat_map(Bench::checks));
         self.checks = checks;
         self.expectations = self
             .gpus
@@ -150,8 +171,8 @@ pub fn conclude(facts: Facts) -> EnvBody {
 
 /// The document of a machine, each GPU held against what was promised.
 pub fn conclude_expecting(facts: Facts, promised: Option<&GpuSpec>) -> EnvBody {
-    let Facts { inventory, readings, variables, machine, host, stack } = facts;
-    let Inventory { driver, mut gpus, mut gaps } = inventory;
+    let Facts { inventory, readings, variables, machine, host, stack, bench } = facts;
+    let Inventory { driver, mut gpus, pairs, mut gaps } = inventory;
     let visible = (!gpus.is_empty()).then(|| visible::visible(&gpus, &variables));
     for (place, gpu) in gpus.iter_mut().enumerate() {
         attach(gpu, place, &readings, &mut gaps);
@@ -161,12 +182,13 @@ pub fn conclude_expecting(facts: Facts, promised: Option<&GpuSpec>) -> EnvBody {
     let absence = match (usable, gpus.is_empty()) {
         (true, _) => None,
         (false, true) => Some(absence::explain(&machine, variables.nvidia_visible_devices.as_deref())),
-        (false, false) => Some(absence::all_hidden()),
+        (false, false) => Some(absence::none_visible(without_instance(&gpus, &variables))),
     };
     let mut body = EnvBody {
         usable,
         driver,
         gpus,
+        pairs,
         variables,
         visible,
         absence,
@@ -174,11 +196,18 @@ pub fn conclude_expecting(facts: Facts, promised: Option<&GpuSpec>) -> EnvBody {
         host,
         stack,
         expectations: Vec::new(),
+        bench,
         checks: Vec::new(),
         gaps,
     };
     body.look_again(promised);
     body
+}
+
+/// Nothing is hidden, and yet no card can be used: all are in MIG mode, without an instance.
+fn without_instance(gpus: &[GpuDevice], variables: &Variables) -> bool {
+    variables.cuda_visible_devices.is_none()
+        && gpus.iter().all(|gpu| gpu.mig == MigState::On && gpu.mig_instances.is_empty())
 }
 
 /// The sample's readings to their GPU; their gaps to the document's, under the GPU's path.

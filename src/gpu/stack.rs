@@ -34,6 +34,9 @@ pub struct Python {
     pub path: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// Folders in which it looks for packages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub search_path: Vec<String>,
     /// What led to it: `--python`, `PATH`, `VIRTUAL_ENV`, `CONDA_PREFIX`.
     pub found_by: String,
 }

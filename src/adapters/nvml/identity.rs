@@ -7,7 +7,7 @@ use nvml_wrapper::enum_wrappers::device::{
 };
 use nvml_wrapper::error::NvmlError;
 
-use super::{Handle, raw, reason};
+use super::{Handle, raw, reason, topology};
 use crate::document::Gap;
 use crate::gpu::unread::take;
 use crate::gpu::{
@@ -118,6 +118,8 @@ pub(super) fn read<'h>(
         slowdown_temperature_c: r
             .get("slowdown_temperature_c", device.temperature_threshold(TemperatureThreshold::Slowdown)),
         numa_node: r.get("numa_node", device.numa_node_id()).filter(|node| *node != NO_NUMBER),
+        nvlinks_active: topology::active_links(device),
+        cpu_affinity: topology::cpu_affinity(device),
         gpm: r.get("gpm", device.gpm_support()),
         ..GpuDevice::default()
     }

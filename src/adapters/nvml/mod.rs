@@ -9,6 +9,7 @@ mod open;
 mod processes;
 mod raw;
 mod sample;
+mod topology;
 mod work;
 
 use nvml_wrapper::error::NvmlError;
@@ -145,7 +146,9 @@ impl GpuSource for NvmlSource {
         for (index, why) in &self.lost {
             gaps.push(why.gap(&format!("gpu with NVML index {index}")));
         }
-        Inventory { driver, gpus, gaps }
+        let whole: Vec<&Handle> = self.handles.iter().filter(|handle| handle.is_whole()).collect();
+        let pairs = topology::pairs(&whole, &mut gaps);
+        Inventory { driver, gpus, pairs, gaps }
     }
 
     fn sample(&self, wants: Wants) -> Vec<GpuReading> {

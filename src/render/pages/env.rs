@@ -1,10 +1,12 @@
 //! The page of `onecard env`: can a GPU be used, what is it, what does it do now, and what is around it.
 
+use crate::gpu::bench::Bench;
 use crate::gpu::checks::{Check, CheckStatus};
 use crate::gpu::expect::{Expectation, Kept};
 use crate::gpu::host::{Disk, DiskKind, Host};
 use crate::gpu::memory::{BudgetSource, MemoryModel};
 use crate::gpu::stack::Stack;
+use crate::gpu::topology::{Ancestor, GpuPair};
 use crate::gpu::{
     ComputeMode, EnvBody, GpuDevice, GpuReading, MemoryMeter, MigState, ProcessKind, Virtualization,
     slows_work,
@@ -24,6 +26,7 @@ pub fn page(body: &EnvBody, verbose: bool) -> Page {
     if body.gpus.len() > 1 {
         overview(&mut page, &body.gpus);
     }
+    pairs(&mut page, &body.pairs);
     if body.gpus.len() <= DETAILED || verbose {
         for gpu in &body.gpus {
             details(&mut page, gpu);
@@ -37,6 +40,9 @@ pub fn page(body: &EnvBody, verbose: bool) -> Page {
     }
     for expectation in &body.expectations {
         promise(&mut page, expectation, verbose);
+    }
+    for bench in &body.bench {
+        measured(&mut page, bench);
     }
     checks(&mut page, body, verbose);
     if verbose {
@@ -253,7 +259,7 @@ fn activity(gpu: &GpuDevice, now: &GpuReading) -> Facts {
 }
 
 fn modes(gpu: &GpuDevice) -> Facts {
-    let on_off = |on: bool| Cell::new(Message::new(if on { "env-on" } else { "env-off" }));
+    let on_off = |on: bool| Cell::new(if on { Message::new("env-on") } else { Message::new("env-off") });
     let mut facts = vec![(Message::new("env-ecc"), Cell::or_absent(gpu.ecc.enabled, on_off))];
     let mig = match gpu.mig {
         MigState::Unsupported => None,
@@ -466,6 +472,69 @@ fn promise(page: &mut Page, expectation: &Expectation, verbose: bool) {
             .with("index", expectation.gpu)
             .with("expected", expectation.expected.as_str());
         page.heading(heading).table(table);
+    }
+}
+
+fn pairs(page: &mut Page, pairs: &[GpuPair]) {
+    let mut table = Table::new(vec![
+        (Message::new("env-column-pair"), false),
+        (Message::new("env-column-joined"), false),
+        (Message::new("env-column-peer"), false),
+    ]);
+    for pair in pairs {
+        let path = pair.ancestor.map(|ancestor| match ancestor {
+            Ancestor::SameBoard => Message::new("env-joined-board"),
+            Ancestor::OneSwitch => Message::new("env-joined-switch"),
+            Ancestor::Switches => Message::new("env-joined-switches"),
+            Ancestor::HostBridge => Message::new("env-joined-bridge"),
+            Ancestor::Node => Message::new("env-joined-node"),
+            Ancestor::System => Message::new("env-joined-system"),
+        });
+        let joined = if pair.nvlink == Some(true) { Some(Message::verbatim("NVLink")) } else { path };
+        let yes_no =
+            |yes: bool| Cell::new(if yes { Message::new("env-yes") } else { Message::new("env-no") });
+        table.row(vec![
+            Cell::text(format!("{} – {}", pair.a, pair.b)),
+            Cell::or_absent(joined, Cell::new),
+            Cell::or_absent(pair.peer_access, yes_no),
+        ]);
+    }
+    page.table(table);
+}
+
+fn measured(page: &mut Page, bench: &Bench) {
+    let mut table = Table::new(vec![
+        (Message::new("env-column-what"), false),
+        (Message::new("env-column-measured"), true),
+        (Message::new("env-column-peak"), true),
+        (Message::new("env-column-share"), true),
+    ]);
+    for row in &bench.rows {
+        let show = |value: f64| {
+            if row.task.is_copy() {
+                Cell::text(format!("{:.1} GB/s", value / 1e9))
+            } else {
+                Cell::text(format!("{:.1} TFLOPS", value / 1e12))
+            }
+        };
+        table.row(vec![
+            Cell::new(Message::keyed("bench-task-", row.task.id())),
+            show(row.per_second),
+            Cell::or_absent(row.peak, show),
+            Cell::or_absent(row.share, Cell::share),
+        ]);
+    }
+    page.heading(Message::new("env-bench").with("index", bench.gpu)).table(table);
+    if let Some(library) = &bench.cublas {
+        page.note(Tone::Faint, Message::new("env-bench-library").with("library", library.as_str()));
+    }
+    for gap in &bench.gaps {
+        page.note(
+            Tone::Doubt,
+            Message::new("env-bench-gap")
+                .with("field", gap.field.as_str())
+                .with("reason", gap.reason.as_str()),
+        );
     }
 }
 
