@@ -3,13 +3,19 @@
 use onecard::probe::hook_record::StepConfidence;
 use serde_json::Value;
 
-use crate::support::{Run, python_with, script, with_hook};
+use crate::support::{Run, is_modern, python_with, script, with_hook};
+
+const NEEDS_TORCH_2: &[&str] =
+    &["adamw_fused", "in_backward", "scaler", "attention", "compiled", "compiled_step"];
 
 /// `None` when there is no PyTorch here, after saying so loudly.
 fn run(case: &str) -> Option<Run> {
     let python = python_with("torch")?;
     let folder = tempfile::tempdir().expect("a folder");
     let run = with_hook(&[python, &script("optimizers.py"), case], folder.path(), &[]);
+    if NEEDS_TORCH_2.contains(&case) && !is_modern(&run, case) {
+        return None;
+    }
     assert!(run.output.status.success(), "{}", run.told());
     assert_eq!(run.torch().hook.faults, Vec::<String>::new(), "{}", run.told());
     assert_eq!(run.steps().count, run.truth()["steps"].as_u64().expect("a count"), "{case}: {}", run.told());
@@ -40,14 +46,16 @@ fn steps_losses_and_backward_passes_are_the_scripts_own() {
     for case in
         ["sgd", "adam", "adamw_fused", "accumulate", "scheduler", "super_step", "two_calls_a_step", "phases"]
     {
-        let Some(run) = run(case) else { return };
+        let Some(run) = run(case) else { continue };
         agree(&run);
         assert_eq!(run.steps().confidence, Some(StepConfidence::Burst));
         assert_eq!(run.torch().trainable_parameters, run.truth()["parameters"].as_u64());
         assert_eq!(run.torch().parameters, run.truth()["parameters"].as_u64());
         assert_eq!(run.torch().param_dtypes, ["fp32"]);
         assert_eq!(run.torch().grad_dtypes, ["fp32"]);
-        assert_eq!(run.torch().matmul_dtypes, ["fp32"]);
+        if is_modern(&run, "the dtype of products") {
+            assert_eq!(run.torch().matmul_dtypes, ["fp32"]);
+        }
         assert_eq!(run.torch().autocast_dtypes, Vec::<String>::new());
         let accumulated = if case == "accumulate" { 4 } else { 1 };
         assert_eq!(run.torch().gradient_accumulation, Some(accumulated), "{case}");
@@ -57,7 +65,7 @@ fn steps_losses_and_backward_passes_are_the_scripts_own() {
 #[test]
 fn optimizers_that_take_turns_or_step_in_backward_count_once() {
     for case in ["gan", "in_backward", "lbfgs"] {
-        let Some(run) = run(case) else { return };
+        let Some(run) = run(case) else { continue };
         if case == "in_backward" {
             agree(&run);
         }
@@ -93,7 +101,7 @@ fn a_loss_that_is_not_a_number_is_counted_and_absent() {
 #[test]
 fn checkpointing_attention_and_compilation_are_seen() {
     for case in ["checkpointing", "reentrant"] {
-        let Some(run) = run(case) else { return };
+        let Some(run) = run(case) else { continue };
         assert_eq!(run.torch().gradient_checkpointing, Some(true), "{case}");
     }
     let Some(run) = run("attention") else { return };

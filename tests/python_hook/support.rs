@@ -89,6 +89,16 @@ pub(crate) fn python_with(module: &str) -> Option<&'static str> {
     found
 }
 
+/// False, after a loud line, when the torch here is older than 2.0, which has no place for `what`.
+#[expect(clippy::print_stderr, reason = "a skipped case must be seen")]
+pub(crate) fn is_modern(run: &Run, what: &str) -> bool {
+    let modern = run.torch().version.as_deref().is_some_and(|version| !version.starts_with("1."));
+    if !modern {
+        eprintln!("\n*** SKIPPED: {what} needs torch 2, here is {:?} ***\n", run.torch().version);
+    }
+    modern
+}
+
 fn imports(python: &str, module: &str) -> bool {
     let find = format!("import importlib.util,sys; sys.exit(not importlib.util.find_spec({module:?}))");
     Command::new(python).args(["-c", &find]).output().is_ok_and(|output| output.status.success())

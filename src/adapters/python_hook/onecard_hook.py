@@ -45,6 +45,7 @@ class State(object):
         self.faults = 0
         self.step_ns = self.once_ns = 0
         self.optimizers = {}
+        self.numbered = 0
         self.round = set()
         self.steps = self.raw = self.backwards = self.passes = 0
         # A parameter and its version: tells of steps that no optimizer tells of.

@@ -81,7 +81,9 @@ def _take_scale(scaler):
 
 
 def checkpointing():
-    module = torch.utils.checkpoint
+    # Loaded by torch itself since 2.0.
+    import torch.utils.checkpoint as module
+
     name = "_checkpoint_without_reentrant_generator"
     if not hasattr(module, name):
         name = "_checkpoint_without_reentrant"

@@ -12,6 +12,8 @@ import onecard_hook as hook
 
 S, now, write, tell, fault = hook.S, hook.now, hook.write, hook.tell, hook.fault
 
+CHECKPOINT = os.path.join("torch", "utils", "checkpoint.py")
+
 torch = None
 census = saves = memory = None
 
@@ -100,10 +102,37 @@ def _number(name):
 
 
 def _optimizer():
-    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+    module = sys.modules["torch.optim.optimizer"]
+    if hasattr(module, "register_optimizer_step_post_hook"):
+        module.register_optimizer_step_post_hook(_stepped)
+        module.register_optimizer_step_pre_hook(_stepping)
+    else:
+        _optimizer_before_2(module.Optimizer)
 
-    register_optimizer_step_post_hook(_stepped)
-    register_optimizer_step_pre_hook(_stepping)
+
+def _optimizer_before_2(base):
+    # Every optimizer calls this as it is made, for its class's step to be wrapped once.
+    real = base._hook_for_profile
+
+    @functools.wraps(real)
+    def hook_for_profile(self):
+        real(self)
+        kind = type(self)
+        step = kind.step
+        if getattr(step, "_onecard", False):
+            return
+
+        @functools.wraps(step)
+        def stepped(self, *args, **kwargs):
+            _stepping(self, args, kwargs)
+            result = step(self, *args, **kwargs)
+            _stepped(self, args, kwargs)
+            return result
+
+        stepped._onecard = True
+        kind.step = stepped
+
+    base._hook_for_profile = hook_for_profile
 
 
 def _stepping(optimizer, args, kwargs):
@@ -144,7 +173,8 @@ def _step(optimizer, t):
     S.raw += 1
     seen = S.optimizers.get(id(optimizer))
     if seen is None or seen.ref() is not optimizer:
-        seen = S.optimizers[id(optimizer)] = Seen(optimizer, len(S.optimizers))
+        seen = S.optimizers[id(optimizer)] = Seen(optimizer, S.numbered)
+        S.numbered += 1
     seen.calls += 1
     if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
         # Nothing runs now: the step happens at each replay of the graph.
@@ -259,7 +289,7 @@ def _backward():
         if not S.off:
             began = now()
             try:
-                _before_pass(outputs, sys._getframe(1).f_code.co_name)
+                _before_pass(outputs, sys._getframe(1))
             except Exception as error:
                 fault("backward", error)
             S.step_ns += now() - began
@@ -275,12 +305,12 @@ def in_backward():
 
 
 def _before_pass(roots, caller):
-    if in_backward():
+    if in_backward() or caller.f_back.f_code.co_filename.endswith(CHECKPOINT):
         # A checkpointed segment runs a backward pass of its own inside of the outer one.
         S.checkpoint_calls += 1
     else:
         S.passes += 1
-        if caller == "backward":
+        if caller.f_code.co_name == "backward":
             _before_backward(roots)
 
 
