@@ -75,8 +75,12 @@ impl HookSession {
     }
 
     fn prepare_in(place: &Path) -> std::io::Result<HookSession> {
-        // `TempDir` folders are 0700.
-        let folder = tempfile::Builder::new().prefix("onecard-hook-").tempdir_in(place)?;
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("onecard-hook-");
+        // The child runs what is in here: nobody else may write to it, or read what it tells.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        let folder = builder.tempdir_in(place)?;
         fs::create_dir(folder.path().join("py"))?;
         fs::create_dir(folder.path().join("records"))?;
         for (name, text) in FILES {
@@ -198,4 +202,69 @@ fn read_portion(path: &Path, tail: &mut Tail) -> std::io::Result<u64> {
 fn monotonic_nanos() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     (now.tv_sec as u64) * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::fmt::Write as _;
+    use std::fs::{self, File};
+    use std::io::Write as _;
+    use std::path::Path;
+
+    use super::{HookSession, PORTION};
+
+    fn session() -> HookSession {
+        HookSession::prepare(Path::new(".")).expect("a temporary folder")
+    }
+
+    #[test]
+    fn the_search_path_gets_one_folder_in_front_and_no_empty_entry() {
+        let session = session();
+        let ours = session.folder.path().join("py").display().to_string();
+        let path = |before: Option<&'static str>| {
+            let current = before.map(|value| (OsStr::new("PYTHONPATH"), OsStr::new(value)));
+            session.env_changes(current)[0].1.to_string_lossy().into_owned()
+        };
+        assert_eq!(path(None), ours);
+        assert_eq!(path(Some("")), ours);
+        assert_eq!(path(Some("/a:/b")), format!("{ours}:/a:/b"));
+    }
+
+    #[test]
+    fn the_folder_is_private_and_goes_with_the_session() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let session = session();
+        let folder = session.folder.path().to_owned();
+        assert_eq!(fs::metadata(&folder).expect("there").permissions().mode() & 0o777, 0o700);
+        drop(session);
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn lines_are_taken_once_they_are_whole() {
+        let mut session = session();
+        let mut file = File::create(session.records().join("7-1.jsonl")).expect("made");
+        file.write_all(b"{\"k\":\"torch\",\"t\":1,\"pid\":7}\n{\"k\":\"s\",\"t\":2,\"c\":1,")
+            .expect("written");
+        assert_eq!((session.poll().torch, session.poll().steps), (true, 0));
+        file.write_all(b"\"b\":1}\n{\"k\":\"s\"").expect("written");
+        assert_eq!(session.poll().steps, 1);
+        let report = session.finish();
+        assert_eq!(report.torch.map(|torch| torch.hook.torn_lines), Some(1));
+    }
+
+    #[test]
+    fn a_file_of_many_portions_is_read_to_its_end() {
+        let mut session = session();
+        let mut text = String::from("{\"k\":\"torch\",\"t\":1,\"pid\":7}\n");
+        let mut steps = 0;
+        while (text.len() as u64) < PORTION * 5 / 2 {
+            steps += 1;
+            writeln!(text, "{{\"k\":\"s\",\"t\":{steps},\"c\":{steps},\"b\":{steps}}}").expect("written");
+        }
+        fs::write(session.records().join("7-1.jsonl"), text).expect("written");
+        assert!(session.poll().steps < steps, "one look reads one portion");
+        assert_eq!(session.finish().steps.map(|found| found.count), Some(steps));
+    }
 }
