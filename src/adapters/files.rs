@@ -38,7 +38,7 @@ pub fn exists(path: &Path) -> bool {
 }
 
 /// For reading in pieces.
-pub(super) fn open(path: &Path) -> Result<File, Problem> {
+pub fn open(path: &Path) -> Result<File, Problem> {
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;
     if file.metadata().is_ok_and(|meta| meta.is_dir()) {
         return Err(Problem::new(named("file-is-folder", path)));
@@ -126,7 +126,7 @@ fn named(id: &'static str, path: &Path) -> Message {
     Message::new(id).with("path", path.display().to_string())
 }
 
-pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Problem {
+pub fn unreadable(path: &Path, error: &std::io::Error) -> Problem {
     Problem::new(match error.kind() {
         ErrorKind::NotFound => named("file-not-found", path),
         ErrorKind::IsADirectory => named("file-is-folder", path),

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::TorchRecord;
 use super::attribution::Attribution;
-use super::record::{Failure, LossRecord, Outcome, RunContext, StepsRecord};
+use super::failure::Failure;
+use super::record::{LossRecord, Outcome, RunContext, StepsRecord};
 use crate::document::Gap;
 use crate::units::Bytes;
 

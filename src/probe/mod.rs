@@ -10,10 +10,12 @@ pub mod log;
 pub mod record;
 pub mod scanner;
 pub mod steps;
+pub mod telling;
 pub mod timeline;
 
+pub use failure::Failure;
 pub use hook_record::TorchFacts as TorchRecord;
 pub use record::{
-    Diagnosis, Failure, ForeignProcess, GpuRecord, HostRecord, LossRecord, Outcome, OutcomeKind, Pause,
-    ProbeBody, RunContext, SamplingRecord, StepSeconds, StepsRecord, TimelinePoint,
+    Diagnosis, ForeignProcess, GpuRecord, HostRecord, LossRecord, Outcome, OutcomeKind, Pause, ProbeBody,
+    RunContext, SamplingRecord, SeriesPoint, StepsRecord, TimelinePoint,
 };

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::failure::Failure;
 use super::hook_record::TorchFacts;
+use super::scanner::StepUnit;
+use super::steps::{Basis, Drift, PauseTotal, Stalls, StepSeconds, WarmupRule};
 use crate::document::{Body, DocumentKind, Gap};
 use crate::units::Bytes;
 use crate::words::Message;
@@ -248,28 +251,59 @@ pub struct StepsRecord {
     pub count: u64,
     /// `hook`, `pattern`, `log:<format>` or `declared`.
     pub source: String,
+    /// `framework`, `burst`, `parameters`, `raw` (the hook's, best first), `log-scan`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<String>,
+    /// What is counted: not every log tells optimizer steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<StepUnit>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_seconds: Option<StepSeconds>,
-    /// Steps at the beginning that `step_seconds` leaves out.
+    /// Whose clock the step time rests on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<Basis>,
+    /// Steps that the step time rests on, and the intervals between two sightings of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<u64>,
+    /// Steps at the beginning that `step_seconds` leaves out, by which rule, and the time they took.
     #[serde(default)]
     pub warmup_excluded: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup_rule: Option<WarmupRule>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup_seconds: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autocorrelation: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<Drift>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<Stalls>,
+    /// Evaluation, checkpoints, epoch boundaries: time beyond the steps' own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pauses: Vec<PauseTotal>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_declared: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_per_second: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_step: Option<u64>,
+    /// Single steps, thinned to some hundreds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<SeriesPoint>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct StepSeconds {
-    pub median: f64,
-    pub p10: f64,
-    pub p90: f64,
-    pub mean: f64,
-    /// 95 % interval of the mean; absent when there are too few steps for one.
+/// One step of the series. `seconds` is the mean since the point before it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct SeriesPoint {
+    pub step: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ci95: Option<[f64; 2]>,
+    pub at: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -278,19 +312,6 @@ pub struct LossRecord {
     pub last: Option<f64>,
     pub min: Option<f64>,
     pub finite: bool,
-}
-
-/// What went wrong, by kind.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Failure {
-    /// Such as `gpu_oom`, `host_oom`, `nan_loss`.
-    pub kind: String,
-    pub is_gpu_oom: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at_seconds: Option<f64>,
-    /// The line of the child's output, or the figures, that show it.
-    pub evidence: String,
-    pub advice: Message,
 }
 
 /// One point of the timeline. `used` is the whole device.

@@ -2,11 +2,16 @@
 
 mod context;
 #[cfg(target_os = "linux")]
+mod live;
+#[cfg(target_os = "linux")]
 mod output;
+mod read_log;
 #[cfg(target_os = "linux")]
 mod run;
 #[cfg(target_os = "linux")]
 mod supervision;
+#[cfg(target_os = "linux")]
+mod teller;
 #[cfg(target_os = "linux")]
 mod watch;
 
@@ -14,12 +19,36 @@ use std::path::{Path, PathBuf};
 
 use super::Reporter;
 use crate::adapters::{clock, journal};
-use crate::cli::ProbeArgs;
+use crate::cli::{self, ProbeArgs};
 use crate::document::{Document, Gap};
 use crate::exit::Exit;
 use crate::probe::ProbeBody;
+use crate::probe::scanner::{PatternError, ScanConfig, StepPattern};
+use crate::probe::steps::Warmup;
+use crate::probe::telling::Asked;
 use crate::render::pages::probe as page;
 use crate::words::{Message, Problem};
+
+/// What was said of the run's steps, and how its output is read.
+fn asked(args: &ProbeArgs) -> Result<(Asked, ScanConfig), Problem> {
+    let pattern = args.step_pattern.as_deref().map(StepPattern::parse).transpose().map_err(|error| {
+        let cause = match error {
+            PatternError::Syntax(what) => Message::verbatim(what),
+            PatternError::NoStepGroup => Message::new("probe-pattern-no-step"),
+            PatternError::UnknownGroup(name) => {
+                Message::new("probe-pattern-unknown-group").with("name", name)
+            }
+        };
+        Problem::new(Message::new("probe-bad-pattern").with("cause", cause))
+            .hint(Message::new("probe-bad-pattern-hint"))
+    })?;
+    let warmup = match args.warmup {
+        cli::Warmup::Auto => Warmup::Auto,
+        cli::Warmup::Steps(steps) => Warmup::Steps(steps),
+    };
+    let asked = Asked { warmup, declared: args.steps, pattern: pattern.is_some() };
+    Ok((asked, ScanConfig { step_pattern: pattern }))
+}
 
 /// Where the document goes unless `--output` says otherwise.
 const DEFAULT_OUTPUT: &str = "onecard-probe.json";
@@ -28,8 +57,8 @@ pub(super) fn run(args: &ProbeArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::
     if let Some(journal) = &args.recover {
         return recover(journal, reporter);
     }
-    if args.read_log.is_some() {
-        return Err(Problem::new(Message::new("probe-no-log-reader")).into());
+    if let Some(log) = &args.read_log {
+        return read_log::run(args, log, reporter);
     }
     #[cfg(target_os = "linux")]
     return run::run(args, reporter);

@@ -4,16 +4,19 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::output::Listener;
-use super::supervision::{Happening, Supervision};
+use super::supervision::{Happening, Limits, Supervision};
+use super::teller::Teller;
 use super::watch::{self, Watch};
 use super::{context, journal_path, output_path, save};
 use crate::adapters::journal::Journal;
+use crate::adapters::nvml::XidWatch;
 use crate::adapters::proc_tree::{self, ProcTree};
+use crate::adapters::python_hook::HookSession;
 use crate::adapters::sampler::{self, Sampler};
 use crate::adapters::supervise::relay::Relay;
 use crate::adapters::supervise::spawn::{self, Change, Launch, SpawnError};
@@ -29,17 +32,26 @@ use crate::probe::log::ProbeLog;
 use crate::render::pages::probe as page;
 use crate::words::{Message, Problem};
 
+/// How long onecard may take to hear the last of what has already reached its place.
+const DRAIN: Duration = Duration::from_secs(5);
+
 pub(super) fn run(args: &ProbeArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::Result<Exit> {
     let output = output_path(reporter);
+    let (asked, config) = super::asked(args)?;
     let mut watch = watch::prepare(args)?;
     let (notify, inbox) = channel();
     catch_signals(&notify, &mut watch.gaps);
     spawn::adopt_orphans();
     let (mut relay, mut plan) = start_relay(args.no_scan, &mut watch.gaps);
+    let mut hook = prepare_hook(args, &output, &mut watch.gaps);
+    let env = hook.as_ref().map(hook_variables).unwrap_or_default();
     let launch =
-        Launch { command: &args.command, env: &[], stdout: plan.stdout.take(), stderr: plan.stderr.take() };
+        Launch { command: &args.command, env: &env, stdout: plan.stdout.take(), stderr: plan.stderr.take() };
     let oom_kills_before = cgroup::oom_kills();
     let started_at = clock::now();
+    if let Some(hook) = &mut hook {
+        hook.restart_clock();
+    }
     let origin = now();
     let child = match spawn::spawn(&launch) {
         Ok(child) => child,
@@ -60,7 +72,7 @@ pub(super) fn run(args: &ProbeArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::
         origin,
         send,
     });
-    let listener = Arc::new(Listener::default());
+    let listener = Arc::new(Listener::new(config, origin));
     let sink: Sink = {
         let listener = Arc::clone(&listener);
         Arc::new(move |heard| listener.hear(heard))
@@ -68,20 +80,28 @@ pub(super) fn run(args: &ProbeArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::
     let tails = Tails::start(&mut plan, &sink);
     listen_to_tap(relay.as_mut(), &sink);
     wait_for_children(notify);
-    let mut run = Supervision::new(child, relay, inbox, readings, log, journal, tree, listener, origin);
-    let end = run.until_the_child_ends(args.for_);
+    let xids = Xids::watch(watch.xids.take());
+    let teller = Teller::new(Arc::clone(&listener), hook, asked, Arc::clone(&xids.seen));
+    let limits = Limits { time: args.for_, steps: args.max_steps };
+    let mut run = Supervision::new(child, relay, inbox, readings, log, journal, tree, teller, origin);
+    run.live_line(reporter);
+    let end = run.until_the_child_ends(limits);
     let t = ((now() - origin) * 1e4).round() / 1e4;
     sampler.stop(Duration::from_secs(2));
     run.tick();
     let survivors = run.stragglers();
     run.drain();
+    listener.wait_until_drained(if run.has_relay() { DRAIN } else { Duration::ZERO });
     tails.stop();
+    let oom_kills = cgroup::oom_kills().zip(oom_kills_before).map(|(now, before)| now.saturating_sub(before));
+    xids.stop();
+    run.tell(end, oom_kills, t);
     let (own, children) = proc_tree::cpu_of_self_and_children().unzip();
     run.note(ProbeEvent::Ended(Ending {
         t,
         outcome: end.map(|end| end.outcome),
         survivors,
-        oom_kills: cgroup::oom_kills().zip(oom_kills_before).map(|(now, before)| now.saturating_sub(before)),
+        oom_kills,
         own_cpu_seconds: own.map(|own| own + run.relay_cpu_seconds()),
         tree_cpu_seconds: children,
     }));
@@ -133,6 +153,62 @@ fn not_started(error: SpawnError, command: &[OsString], reporter: &mut Reporter<
     };
     reporter.complain(&Problem::new(what).hint(hint));
     exit
+}
+
+/// Below the temporary folder, else beside the document.
+fn prepare_hook(args: &ProbeArgs, output: &Path, gaps: &mut Vec<Gap>) -> Option<HookSession> {
+    if args.no_hook {
+        return None;
+    }
+    let beside = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match HookSession::prepare(beside) {
+        Ok(session) => Some(session),
+        Err(gap) => {
+            gaps.push(gap);
+            None
+        }
+    }
+}
+
+fn hook_variables(hook: &HookSession) -> Vec<(OsString, OsString)> {
+    let ours: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    hook.env_changes(ours.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())))
+}
+
+/// Faults that the driver reports while the child runs.
+struct Xids {
+    seen: Arc<Mutex<Vec<u32>>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Xids {
+    fn watch(watch: Option<XidWatch>) -> Xids {
+        let xids = Xids { seen: Arc::default(), stop: Arc::default() };
+        let (seen, stop) = (Arc::clone(&xids.seen), Arc::clone(&xids.stop));
+        let listen = move || {
+            let Some(watch) = watch else { return };
+            while !stop.load(Ordering::SeqCst) {
+                match watch.wait(500) {
+                    Ok(Some(event)) => {
+                        let number = event.xid.and_then(|xid| u32::try_from(xid).ok());
+                        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                        let room = seen.len() < 1000;
+                        seen.extend(number.filter(|_| room));
+                    }
+                    Ok(None) => {}
+                    // The driver has gone away; asking on would be a busy loop.
+                    Err(_) => return,
+                }
+            }
+        };
+        // Without the thread no fault is seen; the log may still tell of one.
+        let _ = std::thread::Builder::new().name("xid".to_owned()).spawn(listen);
+        xids
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+    }
 }
 
 fn catch_signals(notify: &Sender<Happening>, gaps: &mut Vec<Gap>) {

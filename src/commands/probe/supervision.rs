@@ -5,19 +5,22 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::output::Listener;
+use super::live::Live;
+use super::teller::Teller;
+use crate::adapters::files;
 use crate::adapters::journal::Journal;
 use crate::adapters::proc_tree::{self, ProcTree};
 use crate::adapters::supervise::now;
 use crate::adapters::supervise::relay::Relay;
 use crate::adapters::supervise::signals::{self, Arrival};
 use crate::adapters::supervise::spawn::{self, Change, Child};
+use crate::commands::Reporter;
 use crate::document::Gap;
 use crate::exit::Exit;
 use crate::probe::event::ProbeEvent;
 use crate::probe::log::ProbeLog;
-use crate::probe::{Outcome, OutcomeKind};
-use crate::words::Message;
+use crate::probe::{Outcome, OutcomeKind, failure};
+use crate::words::{Lang, Message};
 
 /// The fold and the journal are brought up to date so often.
 const TICK: Duration = Duration::from_secs(1);
@@ -31,6 +34,13 @@ const STRAGGLERS: Duration = Duration::from_secs(2);
 pub(super) enum Happening {
     Signal(Arrival),
     Change(Change),
+}
+
+/// When the child is ended in good order.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) time: Option<Duration>,
+    pub(super) steps: Option<u64>,
 }
 
 /// How the child ended.
@@ -65,10 +75,11 @@ pub(super) struct Supervision {
     journal: Option<Journal>,
     journal_failed: bool,
     tree: Arc<Mutex<ProcTree>>,
-    listener: Arc<Listener>,
+    teller: Teller,
     origin: f64,
     stop: Stop,
     key: Option<i32>,
+    live: Option<(Live, Lang)>,
 }
 
 impl Supervision {
@@ -84,7 +95,7 @@ impl Supervision {
         log: ProbeLog,
         journal: Option<Journal>,
         tree: Arc<Mutex<ProcTree>>,
-        listener: Arc<Listener>,
+        teller: Teller,
         origin: f64,
     ) -> Supervision {
         Supervision {
@@ -96,10 +107,11 @@ impl Supervision {
             journal,
             journal_failed: false,
             tree,
-            listener,
+            teller,
             origin,
             stop: Stop::No,
             key: None,
+            live: None,
         }
     }
 
@@ -108,8 +120,8 @@ impl Supervision {
     }
 
     /// `None` when the child cannot be waited for, which no system that runs us should let happen.
-    pub(super) fn until_the_child_ends(&mut self, limit: Option<Duration>) -> Option<End> {
-        let deadline = limit.map(|limit| Instant::now() + limit);
+    pub(super) fn until_the_child_ends(&mut self, limits: Limits) -> Option<End> {
+        let deadline = limits.time.map(|limit| Instant::now() + limit);
         let mut next_tick = Instant::now() + TICK;
         loop {
             let mut wait = next_tick.saturating_duration_since(Instant::now());
@@ -132,8 +144,9 @@ impl Supervision {
                 }
             }
             if Instant::now() >= next_tick {
-                next_tick = Instant::now() + TICK;
+                next_tick = Instant::now() + if limits.steps.is_some() { TICK / 10 } else { TICK };
                 self.tick();
+                self.look(limits.steps);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) && self.stop == Stop::No {
                 self.ask_to_stop();
@@ -207,6 +220,42 @@ impl Supervision {
         let seconds = now() - before;
         let t = before - self.origin;
         self.note(ProbeEvent::Pause { t, seconds });
+    }
+
+    /// Draws the live line and asks whether enough steps were made.
+    fn look(&mut self, most_steps: Option<u64>) {
+        if most_steps.is_none() && self.live.is_none() {
+            return;
+        }
+        let standing = self.teller.standing();
+        if let (Some((live, lang)), Some(relay)) = (&mut self.live, &self.relay) {
+            let width = files::terminal_width_of_stderr().unwrap_or(80);
+            relay.show(&live.line(now() - self.origin, &self.log.latest(), standing, *lang, width));
+        }
+        let enough = most_steps.is_some_and(|most| standing.made.is_some_and(|made| made >= most));
+        if enough && self.stop == Stop::No {
+            self.ask_to_stop();
+        }
+    }
+
+    /// On a terminal that the relay holds, unless `--quiet` was given.
+    pub(super) fn live_line(&mut self, reporter: &Reporter<'_, '_>) {
+        if reporter.err_is_terminal() && !reporter.quiet {
+            self.live = Some((Live::default(), reporter.lang));
+        }
+    }
+
+    /// The last word on what the child told.
+    pub(super) fn tell(&mut self, end: Option<End>, oom_kills: Option<u64>, seconds: f64) {
+        let end = failure::End {
+            code: end.and_then(|end| end.outcome.code),
+            signal: end.and_then(|end| end.outcome.signal),
+            stopped_by_probe: self.stop != Stop::No,
+            cgroup_oom_kills: oom_kills,
+            xids: Vec::new(),
+        };
+        let told = Box::new(self.teller.finish(end, seconds));
+        self.note(ProbeEvent::Told { told });
     }
 
     fn ask_to_stop(&mut self) {
@@ -290,7 +339,10 @@ impl Supervision {
                 }
             }
         }
-        self.listener.wait_until_drained(Duration::from_secs(5));
+    }
+
+    pub(super) fn has_relay(&self) -> bool {
+        self.relay.is_some()
     }
 
     pub(super) fn relay_cpu_seconds(&self) -> f64 {
@@ -318,8 +370,9 @@ impl Supervision {
         while let Ok(event) = self.readings.try_recv() {
             self.note(event);
         }
-        let told = Box::new(self.listener.told());
-        self.note(ProbeEvent::Told { told });
+        if let Some(told) = self.teller.so_far(now() - self.origin) {
+            self.note(ProbeEvent::Told { told: Box::new(told) });
+        }
         if let Some(journal) = &mut self.journal {
             journal.flush(&self.log);
             if let Some(error) = journal.last_error.take()

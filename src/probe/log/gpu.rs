@@ -79,6 +79,15 @@ impl GpuLog {
         GpuLog { timeline: Timeline::with_room_for(points), ..GpuLog::default() }
     }
 
+    /// The device's memory when it was last read; where there is no such figure, that of the processes.
+    pub(super) fn level(&self) -> Option<Bytes> {
+        self.last_level.or(self.own_peak.filter(|_| self.peak.is_none())).map(Bytes)
+    }
+
+    pub(super) fn utilization(&self) -> Option<f64> {
+        self.latest_utilization
+    }
+
     pub(super) fn memory(&mut self, n: u64, gap: f64, points: &[(f64, u64)]) {
         self.samples += n;
         self.longest_gap = self.longest_gap.max(gap);

@@ -9,16 +9,25 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use super::diagnosis;
-use super::event::{Ending, ProbeEvent, RunIdentity, Told};
+use super::event::{Ending, ProbeEvent, RunIdentity, Told, WatchedGpu};
 use super::record::{Pause, ProbeBody, SamplingRecord};
 use super::timeline::MAX_POINTS;
 use crate::document::Gap;
+use crate::units::Bytes;
 
 use gpu::GpuLog;
 use host::HostLog;
 
 const MOST_PAUSES: usize = 1000;
 const MOST_GAPS: usize = 200;
+
+/// One GPU as it was last seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Latest {
+    pub used: Option<Bytes>,
+    pub total: Option<Bytes>,
+    pub utilization: Option<f64>,
+}
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeLog {
@@ -42,6 +51,16 @@ impl ProbeLog {
 
     pub fn identity(&self) -> &RunIdentity {
         &self.identity
+    }
+
+    /// The newest figures of each GPU.
+    pub fn latest(&self) -> Vec<Latest> {
+        let of = |(log, watched): (&GpuLog, &WatchedGpu)| Latest {
+            used: log.level(),
+            total: watched.memory_total,
+            utilization: log.utilization(),
+        };
+        self.gpus.iter().zip(&self.identity.gpus).map(of).collect()
     }
 
     /// An event of a GPU that is not watched is ignored: a journal can be damaged.

@@ -1,6 +1,6 @@
 //! What a probe document says, for people.
 
-use crate::probe::{GpuRecord, Outcome, OutcomeKind, ProbeBody};
+use crate::probe::{Failure, GpuRecord, Outcome, OutcomeKind, ProbeBody};
 use crate::render::page::{Cell, Page, Table, Tone};
 use crate::words::{Arg, Message, format_number, format_seconds};
 
@@ -120,10 +120,10 @@ fn notes(body: &ProbeBody, page: &mut Page) {
     }
     for failure in &body.failures {
         let text = Message::new("probe-failure")
-            .with("kind", failure.kind.as_str())
+            .with("kind", kind_name(failure))
             .with("evidence", failure.evidence.as_str());
         page.note(Tone::Bad, text);
-        page.note(Tone::Plain, failure.advice.clone());
+        page.note(Tone::Plain, failure.advice_text.clone());
     }
     for diagnosis in &body.diagnosis {
         page.note(Tone::Doubt, diagnosis.evidence.clone());
@@ -147,4 +147,10 @@ fn foreign(gpu: &GpuRecord) -> Message {
         })
         .collect();
     Message::new("probe-foreign").with("index", gpu.index).with("names", names.join(", "))
+}
+
+/// As the document spells it.
+fn kind_name(failure: &Failure) -> String {
+    let value = serde_json::to_value(failure.kind);
+    value.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -136,3 +136,100 @@ fn nothing_is_left_behind_when_the_run_is_over() {
     let own = format!("{}", place.path().display());
     assert!(!String::from_utf8_lossy(&relays.stdout).contains(&own));
 }
+
+/// A training program as a shell script: sixty steps, one every 20 ms.
+const TRAINER: &str =
+    "i=1; while [ $i -le 60 ]; do echo \"step $i/60 loss 0.$((99-i))\"; sleep 0.02; i=$((i+1)); done";
+
+#[test]
+fn steps_and_loss_are_read_from_the_output_by_our_clock() {
+    let place = Place::new();
+    place.sh(TRAINER);
+    let body = place.body();
+    let steps = &body["steps"];
+    assert_eq!((&steps["count"], &steps["total_declared"]), (&60.into(), &60.into()), "{steps}");
+    assert!(steps["source"].as_str().is_some_and(|source| source.starts_with("log:")), "{steps}");
+    let median = steps["step_seconds"]["median"].as_f64().expect("a step time");
+    assert!((0.02..0.1).contains(&median), "{median}");
+    assert_eq!((&body["loss"]["first"], &body["loss"]["finite"]), (&0.98.into(), &true.into()));
+    let series = steps["series"].as_array().expect("a series");
+    assert!(series.len() > 50 && series[20]["seconds"].as_f64().is_some_and(|s| s > 0.015), "{series:?}");
+}
+
+#[test]
+fn a_log_in_a_file_is_read_as_well() {
+    let place = Place::new();
+    let file = fs::File::create(place.path().join("train.log")).expect("a file");
+    place.probe(&[], &["sh", "-c", TRAINER]).stdout(file).status().expect("onecard ran");
+    assert_eq!(place.body()["steps"]["count"], 60);
+}
+
+#[test]
+fn max_steps_ends_the_child_in_good_order() {
+    let place = Place::new();
+    let script = TRAINER.replace("-le 60", "-le 6000").replace("/60", "/6000");
+    let script = format!("trap 'echo saved; exit 0' TERM; {script}");
+    let output = place.probe(&["--max-steps", "20"], &["sh", "-c", &script]).output().expect("onecard ran");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stdout.ends_with(b"saved\n"));
+    let body = place.body();
+    assert_eq!(body["outcome"]["kind"], "stopped_by_probe");
+    assert!(
+        (20..60).contains(&body["steps"]["count"].as_u64().expect("a count")),
+        "{}",
+        body["steps"]["count"]
+    );
+    assert_eq!(body["failures"], serde_json::json!([]));
+}
+
+#[test]
+fn a_failure_is_named_with_its_line() {
+    let place = Place::new();
+    let line = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB of which 1.00 GiB is free.";
+    place.sh(&format!("echo 'Traceback (most recent call last):' >&2; echo '{line}' >&2; exit 1"));
+    let failure = place.body()["failures"][0].clone();
+    assert_eq!((&failure["kind"], &failure["is_gpu_oom"]), (&"gpu_oom".into(), &true.into()), "{failure}");
+    assert_eq!(failure["evidence"], line);
+}
+
+#[test]
+fn no_scan_reads_nothing_and_declared_steps_stand_in() {
+    let place = Place::new();
+    let output = place.probe(&["--no-scan", "--steps", "60"], &["sh", "-c", TRAINER]).output().expect("ran");
+    assert_eq!(output.status.code(), Some(0));
+    let body = place.body();
+    assert_eq!(body["sampling"]["output_bytes_read"], 0);
+    assert_eq!((&body["steps"]["source"], &body["steps"]["count"]), (&"declared".into(), &60.into()));
+}
+
+#[test]
+fn the_log_of_an_old_run_makes_the_same_document() {
+    let log = "step 1/40 loss 3.0\nstep 2/40 loss 2.5\nstep 3/40 loss 2.25\nKilled\n";
+    let run = Run::new("--format json probe --read-log old.log --exit-code 137").file("old.log", log);
+    let document = run.json();
+    assert_eq!(document["kind"], "probe");
+    let body = &document["body"];
+    assert_eq!((&body["steps"]["count"], &body["steps"]["total_declared"]), (&3.into(), &40.into()));
+    assert_eq!(body["outcome"]["signal"], 9);
+    assert_eq!(body["failures"][0]["kind"], "host_oom");
+    assert!(run.folder().join("onecard-probe.json").exists());
+    let from_stdin = Run::new("--format json probe --read-log -").stdin(log).json();
+    assert_eq!(from_stdin["body"]["steps"]["count"], 3);
+    assert!(from_stdin["body"]["outcome"].is_null());
+    let missing = Run::new("probe --read-log none.log").run();
+    assert_eq!((missing.status, missing.stderr.starts_with("error: cannot read `none.log`")), (2, true));
+    let pattern = Run::new("probe --read-log - --step-pattern (x").run();
+    assert_eq!(pattern.status, 2);
+    assert!(pattern.stderr.contains("hint: "), "{}", pattern.stderr);
+}
+
+#[test]
+fn a_pattern_of_the_users_own_is_followed() {
+    let place = Place::new();
+    let script = "for i in 3 6 9 12; do echo \"<$i> cost=$((20-i)).5\"; done";
+    let flags = ["--step-pattern", r"<(?P<step>\d+)> cost=(?P<loss>[\d.]+)"];
+    place.probe(&flags, &["sh", "-c", script]).output().expect("onecard ran");
+    let body = place.body();
+    assert_eq!((&body["steps"]["source"], &body["steps"]["last_step"]), (&"pattern".into(), &12.into()));
+    assert_eq!(body["loss"]["last"], 8.5);
+}
