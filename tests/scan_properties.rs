@@ -138,7 +138,7 @@ fn memory_is_bounded_whatever_comes() {
     let mut scanner = LogScanner::new(ScanConfig::default());
     // A line without end, then a counter for each of many names, then failures without end.
     for _ in 0..500 {
-        scanner.feed(Stream::Stdout, None, &[b'x'; 65536]);
+        scanner.feed(Stream::Stdout, None, &vec![b'x'; 65536]);
     }
     for name in 0..100 {
         for step in 0..100 {
