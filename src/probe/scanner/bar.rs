@@ -69,7 +69,7 @@ pub(crate) fn find_all(line: &str) -> Vec<Meter<'_>> {
     }
     METER
         .captures_iter(line)
-        .take(8)
+        .take(512)
         .filter_map(|found| {
             let whole = found.get(0)?;
             // `v1/2 [..`, `a_3/4 [..`

@@ -404,7 +404,7 @@ fn rate_role(key: &str, words: &[String], unit: &str) -> Option<Role> {
     let is = |set: &[&str]| has(words, set);
     let lower = key.to_ascii_lowercase();
     if is(&["runtime"]) {
-        return Some(Role::Other);
+        return Some(if words == ["runtime"] { Role::Elapsed } else { Role::Other });
     }
     if words == ["ups"]
         || [

@@ -231,7 +231,7 @@ fn text(line: &str, columns: &[String]) -> Option<Seen> {
         nameless_time(&mut seen, &numbers);
         count(&mut seen, line, &skip, &numbers, &roles, index);
         bar::table(&mut seen, line, columns);
-    } else if let Some(round) = round_of(line, &numbers) {
+    } else if let Some(round) = round_of(line, &numbers, seen.loss.is_some()) {
         seen.format = Format::Rounds;
         seen.step = Some(round);
         "round".clone_into(&mut seen.label);
@@ -242,7 +242,9 @@ fn text(line: &str, columns: &[String]) -> Option<Seen> {
         for number in &numbers {
             let before = words(&line[from..number.start]);
             from = number.end;
-            if before.iter().any(|w| matches!(w.as_str(), "train" | "training" | "learn")) {
+            if seen.loss.is_none()
+                && before.iter().any(|w| matches!(w.as_str(), "train" | "training" | "learn"))
+            {
                 seen.loss = Some((1, number.key.to_owned(), number.value));
                 break;
             }
@@ -444,15 +446,23 @@ fn head(line: &str, skip: &Range<usize>, to: usize) -> String {
 }
 
 /// `[10] train-rmse:0.5` of a gradient booster, `0: learn: 0.65 total: 62ms`.
-fn round_of(line: &str, numbers: &[Number<'_>]) -> Option<u64> {
+fn round_of(line: &str, numbers: &[Number<'_>], has_loss: bool) -> Option<u64> {
     let first = numbers.first()?;
-    let rest = &line[first.end..];
-    let opened = line[..first.start].trim_start() == "[" && rest.starts_with(']');
-    let colon = line[..first.start].trim().is_empty() && rest.starts_with(":\t");
-    let metric = numbers
-        .get(1)
-        .is_some_and(|n| !n.key.is_empty() && n.count().is_none() && n.key.chars().any(char::is_alphabetic));
-    ((opened && rest[1..].starts_with(['\t', ' ']) || colon) && metric).then(|| first.count()).flatten()
+    let metric = |at: usize| {
+        numbers.get(at + 1).is_some_and(|n| n.count().is_none() && n.key.chars().any(char::is_alphabetic))
+    };
+    let opened = numbers.iter().take(4).position(|n| {
+        let before = line[..n.start].trim_end().strip_suffix('[').map(str::trim_end);
+        let rest = &line[n.end..];
+        before.is_some_and(|b| b.is_empty() || (has_loss && b.ends_with([']', ':', '-', '|'])))
+            && (rest.starts_with("] ") || rest.starts_with("]\t"))
+            && n.key.is_empty()
+    });
+    if let Some(at) = opened.filter(|at| metric(*at)) {
+        return numbers[at].count();
+    }
+    let colon = line[..first.start].trim().is_empty() && line[first.end..].starts_with(":\t");
+    (colon && metric(0)).then(|| first.count()).flatten()
 }
 
 /// The words of a line that holds no figure of progress: a header, a banner, a notice.

@@ -369,7 +369,10 @@ impl Loops {
             } else {
                 StepUnit::OptimizerStep
             }
-        } else if track.global || track.consumed.is_some() || track.format == Format::Rounds || has("steps") {
+        } else if track.format == Format::Rounds {
+            // Trees of a booster, or whatever stands in brackets before the metrics.
+            StepUnit::Unknown
+        } else if track.global || track.consumed.is_some() || has("steps") {
             StepUnit::OptimizerStep
         } else if chosen.attached > 0 && self.loose_rate.is_some() && !track.in_epochs {
             // The record of a Trainer (loss and learning rate, no step) beside a bar over the whole run.
@@ -400,8 +403,8 @@ impl Loops {
                 steps_per_epoch: track.of.filter(|_| !track.global),
             }),
             samples_per_step: None,
-            clock: if track.counts_seconds() { StepClock::Elapsed } else { track.clock },
-            clock_resolution: if track.counts_seconds() { Some(0.1) } else { track.resolution },
+            clock: track.clock().0,
+            clock_resolution: track.clock().1,
             printed,
             thinned: track.thinned,
             points: track.points(),
@@ -440,8 +443,9 @@ impl Loops {
     }
 
     pub(crate) fn pauses(&self) -> Vec<Pause> {
-        let clock = self.chosen().map_or(StepClock::None, |l| l.track.clock);
-        if clock == StepClock::None { Vec::new() } else { self.pauses.clone() }
+        let told =
+            self.chosen().is_some_and(|l| l.track.kept_its_clock() && l.track.clock().0 != StepClock::None);
+        if told { self.pauses.clone() } else { Vec::new() }
     }
 
     /// Points of all loops so far: grows with every step that was made.

@@ -9,6 +9,7 @@
 //! pieces they arrive.
 
 mod bar;
+mod clocks;
 mod keys;
 mod line;
 mod loops;
@@ -199,3 +200,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -162,7 +162,7 @@ fn number_at(text: &str, at: usize) -> Lexed<'_> {
     let Ok(value) = plain.parse::<f64>() else { return Lexed::Other(end) };
     let value = if negative && value > 0.0 { -value } else { value };
     let mut number = bare(printed, start, end, value, false);
-    let whole = printed.bytes().all(|b| b.is_ascii_digit());
+    let whole = printed.bytes().all(|b| b.is_ascii_digit() || b == b',');
     if let Some((of, of_end)) = whole.then(|| out_of(text, end)).flatten() {
         number.of = Some(of);
         number.end = of_end;
@@ -210,11 +210,17 @@ fn out_of(text: &str, end: usize) -> Option<(u64, usize)> {
     } else {
         return None;
     }
-    let last = digits(bytes, at);
+    let mut last = digits(bytes, at);
+    if last > at && last - at <= 3 {
+        while bytes.get(last) == Some(&b',') && digits(bytes, last + 1) == last + 4 {
+            last += 4;
+        }
+    }
     let path = bytes.get(last) == Some(&b'/');
     let fraction = bytes.get(last) == Some(&b'.') && digits(bytes, last + 1) > last + 1;
     let ends_well = !(path || fraction);
-    (last > at && last - at <= 15 && ends_well).then(|| text[at..last].parse().ok().map(|of| (of, last)))?
+    (last > at && last - at <= 15 && ends_well)
+        .then(|| text[at..last].replace(',', "").parse().ok().map(|of| (of, last)))?
 }
 
 /// The length of the unit that is glued to a number.
@@ -379,6 +385,15 @@ fn with_key<'a>(text: &'a str, from: usize, mut number: Number<'a>) -> Number<'a
     let mut key = before.trim_end_matches(SEPARATORS);
     for filler in [" is", " was", " at"] {
         key = key.strip_suffix(filler).unwrap_or(key).trim_end_matches(SEPARATORS);
+    }
+    // `|    iterations    | 5 |`: the key is the cell before.
+    if let Some(row) = key.strip_suffix('|') {
+        let cell = row.trim_end().rsplit('|').next().unwrap_or("").trim();
+        let is_name = |c: char| c.is_alphabetic() || matches!(c, '_' | '/' | ' ' | '-');
+        if cell.contains(char::is_alphabetic) && cell.chars().all(is_name) {
+            number.key = cell;
+            return number;
+        }
     }
     if key.ends_with(')')
         && let Some(open) = key.rfind('(')

@@ -1,5 +1,6 @@
 //! One loop of a log: its counter followed over repaints, restarts and epochs.
 
+use super::clocks::Clocks;
 use super::line::{Format, Printed, Seen};
 use super::loss::LossTally;
 use super::reading::{LogPoint, PrintedSeconds, StepClock};
@@ -30,7 +31,7 @@ pub(crate) struct Sampled {
 }
 
 impl Sampled {
-    fn push(&mut self, (value, resolution): Printed) {
+    pub(crate) fn push(&mut self, (value, resolution): Printed) {
         if self.seen == 0 {
             (self.first, self.every, self.rising) = (value, 1, true);
         } else {
@@ -107,15 +108,11 @@ pub(crate) struct Track {
     pub(crate) spacing: Option<u64>,
     pub(crate) observed: u64,
     points: Vec<LogPoint>,
-    /// Printed seconds of the kept points, should they turn out to count from the start.
-    times: Vec<f64>,
+    /// The log's own time of the kept points, and the printed seconds, should they turn out to count from the start.
+    times: Vec<(f64, f64)>,
     newest: Option<LogPoint>,
     pub(crate) thinned: u64,
-    pub(crate) clock: StepClock,
-    pub(crate) resolution: Option<f64>,
-    origin: f64,
-    elapsed_base: f64,
-    elapsed_last: f64,
+    clocks: Clocks,
     pub(crate) seconds: Sampled,
     pub(crate) rates: Sampled,
     pub(crate) remaining: Sampled,
@@ -165,11 +162,7 @@ impl Track {
             times: Vec::new(),
             newest: None,
             thinned: 1,
-            clock: StepClock::None,
-            resolution: None,
-            origin: 0.0,
-            elapsed_base: 0.0,
-            elapsed_last: 0.0,
+            clocks: Clocks::default(),
             seconds: Sampled::default(),
             rates: Sampled::default(),
             remaining: Sampled::default(),
@@ -231,7 +224,7 @@ impl Track {
             self.epoch = seen.epoch.or(self.epoch);
             self.epochs = seen.epochs.or(self.epochs);
         }
-        let at = self.time(seen, now);
+        let log_at = self.clocks.log_time(seen);
         if raw == 0 && is_bar {
             return Change::Same;
         }
@@ -265,10 +258,10 @@ impl Track {
         {
             self.remaining.push((left / (of - raw) as f64, (0.5 / left).min(1.0)));
         }
-        self.keep(
-            LogPoint { step, at, loss, learning_rate: rate },
-            seen.seconds.map_or(f64::NAN, |(s, _)| s),
-        );
+        self.clocks.point(now);
+        let at = if self.clocks.has_ours() { now } else { log_at };
+        let printed = seen.seconds.map_or(f64::NAN, |(seconds, _)| seconds);
+        self.keep(LogPoint { step, at, loss, learning_rate: rate }, (log_at.unwrap_or(f64::NAN), printed));
         if began && self.observed > 1 { Change::Epoch } else { Change::Step }
     }
 
@@ -287,40 +280,10 @@ impl Track {
         }
     }
 
-    fn time(&mut self, seen: &Seen, now: Option<f64>) -> Option<f64> {
-        if let Some((elapsed, _)) = seen.elapsed {
-            // A bar that starts anew, or a run that does.
-            if elapsed < self.elapsed_last {
-                self.elapsed_base += self.elapsed_last;
-            }
-            self.elapsed_last = elapsed;
-        }
-        let clock = match (now, seen.stamp, seen.elapsed) {
-            (Some(_), _, _) => StepClock::Ours,
-            (None, Some(_), _) => StepClock::Timestamps,
-            (None, None, Some(_)) => StepClock::Elapsed,
-            _ => StepClock::None,
-        };
-        if self.clock == StepClock::None && clock != StepClock::None && self.observed == 0 {
-            self.clock = clock;
-            if let (StepClock::Timestamps, Some((seconds, _))) = (clock, seen.stamp) {
-                self.origin = seconds;
-            }
-        }
-        let (at, resolution) = match self.clock {
-            StepClock::Ours => (now?, 1e-3),
-            StepClock::Timestamps => (seen.stamp?.0 - self.origin, seen.stamp?.1),
-            StepClock::Elapsed => (self.elapsed_base + seen.elapsed?.0, seen.elapsed?.1),
-            StepClock::None => return None,
-        };
-        self.resolution = Some(self.resolution.map_or(resolution, |r| r.max(resolution)));
-        Some(at)
-    }
-
-    fn keep(&mut self, point: LogPoint, time: f64) {
+    fn keep(&mut self, point: LogPoint, times: (f64, f64)) {
         if self.observed.is_multiple_of(self.thinned) {
             self.points.push(point);
-            self.times.push(time);
+            self.times.push(times);
             if self.points.len() > POINTS {
                 halve(&mut self.points);
                 halve(&mut self.times);
@@ -350,10 +313,13 @@ impl Track {
     /// The kept points, the newest always among them.
     pub(crate) fn points(&self) -> Vec<LogPoint> {
         let mut points = self.points.clone();
-        if self.counts_seconds() {
-            for (point, time) in points.iter_mut().zip(&self.times) {
-                point.at = time.is_finite().then_some(*time);
+        let switched = self.clocks.has_ours() && self.clocks.best() != StepClock::Ours;
+        if self.counts_seconds() || switched {
+            for (point, (log_at, seconds)) in points.iter_mut().zip(&self.times) {
+                let at = if switched { *log_at } else { *seconds };
+                point.at = at.is_finite().then_some(at);
             }
+            return points;
         }
         if let Some(newest) = self.newest.filter(|n| points.last().is_none_or(|p| p.step != n.step)) {
             points.push(newest);
@@ -362,12 +328,25 @@ impl Track {
     }
 
     /// There is no clock but a printed time that only ever rises.
-    pub(crate) fn counts_seconds(&self) -> bool {
-        self.clock == StepClock::None && self.seconds.is_cumulative()
+    fn counts_seconds(&self) -> bool {
+        self.clocks.best() == StepClock::None && self.seconds.is_cumulative()
+    }
+
+    /// Whose clock the points' times are, and how exact it is in seconds.
+    pub(crate) fn clock(&self) -> (StepClock, Option<f64>) {
+        if self.counts_seconds() {
+            return (StepClock::Elapsed, Some(0.1));
+        }
+        (self.clocks.best(), self.clocks.resolution())
+    }
+
+    /// The times of the points are those that were known when they came.
+    pub(crate) fn kept_its_clock(&self) -> bool {
+        !self.counts_seconds() && (!self.clocks.has_ours() || self.clocks.best() == StepClock::Ours)
     }
 
     pub(crate) fn retained_bytes(&self) -> usize {
-        self.points.capacity() * (size_of::<LogPoint>() + 8) + self.label.capacity() + 3 * SAMPLES * 8
+        self.points.capacity() * (size_of::<LogPoint>() + 16) + self.label.capacity() + 3 * SAMPLES * 8
     }
 
     /// The counter is under way: begun and not at its end.

@@ -134,10 +134,10 @@ pub fn step_times(
     if windows.is_empty() {
         return None;
     }
-    let cut = warmup::cut(&windows.iter().map(|w| (w.steps, w.each())).collect::<Vec<_>>(), warmup);
-    let (cold, rest) = windows.split_at(cut.windows);
     let touched =
         |w: &Window| pauses.iter().find(|p| p.from < w.to - 1e-9 && p.to > w.from + 1e-9).map(|p| p.kind);
+    let cut = warmup::cut(&without_outliers(&windows, &touched), warmup);
+    let (cold, rest) = windows.split_at(cut.windows);
     let plain: Vec<Window> = rest.iter().filter(|w| touched(w).is_none()).copied().collect();
     // A run that pauses after each step has no plain one: then all count, and nothing is set apart.
     let apart = !plain.is_empty();
@@ -283,6 +283,18 @@ fn windows(ticks: &[Tick], pauses: &[Pause], resolution: f64) -> Vec<Window> {
         });
     }
     all
+}
+
+/// Steps and seconds per step for the search of the warm-up's end. A pause, or a stall in the middle of the run, must
+/// not pass for it; a slow start must.
+fn without_outliers(windows: &[Window], touched: &dyn Fn(&Window) -> Option<PauseKind>) -> Vec<(u64, f64)> {
+    let middle = quantile(&sorted(windows), 0.5);
+    let early = (windows.len() / 10).max(10);
+    let usual = |(index, w): (usize, &Window)| {
+        let odd = touched(w).is_some() || (index >= early && w.each() > STALL * middle);
+        (w.steps, if odd { middle } else { w.each() })
+    };
+    windows.iter().enumerate().map(usual).collect()
 }
 
 fn sorted(windows: &[Window]) -> Vec<f64> {
