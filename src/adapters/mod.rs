@@ -3,6 +3,7 @@
 pub mod bench;
 #[cfg(target_os = "linux")]
 pub mod cgroup;
+pub mod checkpoint;
 pub mod clock;
 pub mod files;
 pub mod gather;

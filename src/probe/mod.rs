@@ -2,6 +2,7 @@
 //! (`record`). Pure: clocks, processes and drivers stay in `adapters`.
 
 pub mod attribution;
+pub mod checkpoint;
 pub mod diagnosis;
 pub mod event;
 pub mod failure;

@@ -1,0 +1,96 @@
+//! Checkpoints on disk, for `probe::checkpoint`: a file or a folder, listed within bounds. Links are left out: what
+//! they point to belongs to someone else, and may be the folder itself.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::probe::checkpoint::{CheckpointCheck, Depth, ReadSeek, Source, check};
+use crate::units::Bytes;
+
+/// A checkpoint has some ten thousand files at most; more is another kind of folder.
+const MOST_FILES: usize = 20_000;
+const DEEPEST: usize = 6;
+
+struct OnDisk {
+    path: PathBuf,
+    files: Vec<(String, Bytes)>,
+}
+
+impl OnDisk {
+    fn at(path: &Path) -> io::Result<OnDisk> {
+        let meta = fs::metadata(path)?;
+        let mut files = Vec::new();
+        if meta.is_dir() {
+            list(path, "", DEEPEST, &mut files)?;
+            files.sort();
+        } else {
+            files.push((last_name(path), Bytes(meta.len())));
+        }
+        Ok(OnDisk { path: path.to_owned(), files })
+    }
+}
+
+impl Source for OnDisk {
+    fn name(&self) -> String {
+        last_name(&self.path)
+    }
+
+    fn files(&self) -> Vec<(String, Bytes)> {
+        self.files.clone()
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadSeek>> {
+        let path = if self.path.is_dir() { self.path.join(name) } else { self.path.clone() };
+        Ok(Box::new(File::open(path)?))
+    }
+}
+
+fn last_name(path: &Path) -> String {
+    path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+fn list(folder: &Path, prefix: &str, depth: usize, files: &mut Vec<(String, Bytes)>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if files.len() >= MOST_FILES {
+            return Err(io::Error::other("too many files for a checkpoint"));
+        }
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        let meta = entry.metadata()?;
+        if meta.is_dir() && depth > 0 {
+            list(&entry.path(), &format!("{name}/"), depth - 1, files)?;
+        } else if meta.is_file() {
+            files.push((name, Bytes(meta.len())));
+        }
+    }
+    Ok(())
+}
+
+/// Look at the checkpoint at `path`, beside an earlier one of the same run if there is one.
+pub fn inspect(path: &Path, earlier: Option<&Path>, depth: Depth) -> io::Result<CheckpointCheck> {
+    let earlier = earlier.and_then(|path| OnDisk::at(path).ok());
+    let checkpoint = OnDisk::at(path)?;
+    Ok(check(&checkpoint, earlier.as_ref().map(|earlier| earlier as &dyn Source), depth))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::inspect;
+    use crate::probe::checkpoint::{Depth, Integrity};
+
+    #[test]
+    fn a_folder_is_read_whole_and_links_are_not_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("global_step1")).expect("made");
+        std::fs::write(folder.path().join("global_step1/states.pt"), b"PK\x03\x04cut").expect("written");
+        std::fs::write(folder.path().join("config.json"), b"{}").expect("written");
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(folder.path(), folder.path().join("latest")).expect("linked");
+        let result = inspect(folder.path(), None, Depth::Extents).expect("read");
+        let names: Vec<&str> = result.files.iter().map(|file| file.name.as_str()).collect();
+        assert_eq!(names, ["config.json", "global_step1/states.pt"]);
+        assert_eq!((result.complete, result.integrity), (false, Integrity::Damaged));
+        assert!(inspect(&folder.path().join("none"), None, Depth::Extents).is_err());
+    }
+}
