@@ -66,15 +66,27 @@ pub struct Failure {
     /// A stable key, such as `reduce_memory`.
     pub advice: String,
     /// The next step to try, in words.
+    #[serde(default = "unsaid")]
     pub advice_text: Message,
     /// The step that was last seen before it.
     pub at_step: Option<u64>,
+    #[serde(default)]
     pub facts: FailureFacts,
     /// `false`: the line is there, but the run went on after it or ended well.
+    #[serde(default = "by_itself")]
     pub fatal: bool,
     /// Failures that followed from this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consequences: Vec<Consequence>,
+}
+
+/// The contract names the first five fields only; a document may leave out the others.
+fn unsaid() -> Message {
+    Message::verbatim("")
+}
+
+fn by_itself() -> bool {
+    true
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
