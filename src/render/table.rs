@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{Attribute, Cell as BoxCell, CellAlignment, Color, ContentArrangement, Table as BoxTable};
+use comfy_table::{
+    Attribute, Cell as BoxCell, CellAlignment, Color, ContentArrangement, LineStyle, Table as BoxTable,
+};
 
 use super::Look;
 use super::page::{Block, Cell, Page, Table, Tone};
@@ -45,7 +47,8 @@ pub fn render(page: &Page, look: Look) -> String {
 
 fn empty(look: Look) -> BoxTable {
     let mut table = BoxTable::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY);
+    // No rule between rows: a report is read down its columns, and fits a screen.
+    table.load_style(UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()));
     match look.width {
         Some(width) => {
             table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);

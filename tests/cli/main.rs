@@ -5,5 +5,6 @@ mod env;
 mod estimate;
 #[cfg(target_os = "linux")]
 mod probe;
+mod readme;
 mod support;
 mod verdict;
