@@ -17,6 +17,9 @@ const OPEN_FILES_ENOUGH: u64 = 4096;
 const DISK_ENOUGH: Bytes = Bytes(16 * GIB);
 const INODES_ENOUGH: u64 = 10_000;
 
+/// No machine that runs this program lives before it was written.
+const BUILT_AFTER: &str = "2026-01-01";
+
 /// `gpus` is how many a program sees, `gpu_memory` what it can have on the first.
 pub fn checks(host: &Host, machine: &Machine, gpus: usize, gpu_memory: Option<Bytes>) -> Vec<Check> {
     let mut all = Vec::new();
@@ -28,6 +31,10 @@ pub fn checks(host: &Host, machine: &Machine, gpus: usize, gpu_memory: Option<By
     all.extend(open_files(host));
     if let Some(disk) = host.disks.first() {
         all.extend(working_folder(disk, &host.disks));
+    }
+    if let Some(clock) = host.clock.as_deref().filter(|clock| *clock < BUILT_AFTER) {
+        let text = Message::new("check-clock").with("clock", clock);
+        all.push(Check::warn("host.clock", text).hint(Message::new("check-clock-hint")));
     }
     if machine.wsl {
         all.push(Check::warn("host.wsl", Message::new("check-wsl")).hint(Message::new("check-wsl-hint")));
@@ -264,6 +271,8 @@ mod tests {
             of(&Host { open_files: Some(1024), ..good() }, "host.open_files").status,
             CheckStatus::Warn
         );
+        let clock = Some("1970-01-01T00:00:09Z".to_owned());
+        assert_eq!(of(&Host { clock, ..good() }, "host.clock").status, CheckStatus::Warn);
         let layer = Disk { kind: DiskKind::ContainerLayer, ..disk("/", 100.0, 200) };
         assert_eq!(of(&Host { disks: vec![layer], ..good() }, "host.disk_kind").status, CheckStatus::Warn);
     }

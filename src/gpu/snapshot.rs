@@ -159,8 +159,9 @@ impl EnvBody {
 
     /// The GPU that a program started from here takes when it is not told otherwise.
     pub fn first_visible(&self) -> Option<&GpuDevice> {
-        let first = self.visible.as_ref()?.first()?;
-        self.gpus.iter().find(|gpu| gpu.index == first.index)
+        // With `--gpu` the document may hold other cards than the first.
+        let devices = &self.visible.as_ref()?.devices;
+        devices.iter().find_map(|device| self.gpus.iter().find(|gpu| gpu.index == device.index))
     }
 }
 

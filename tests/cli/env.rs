@@ -12,18 +12,22 @@ fn libraries() -> Option<&'static (PathBuf, PathBuf)> {
     BUILT
         .get_or_init(|| {
             let top = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake-nvml");
-            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/fake_nvml.c");
-            let build = |name: &str, flag: &str| {
-                let folder = top.join(name);
+            let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli");
+            let compile = |folder: &str, library: &str, source: &str, flag: &str| {
+                let folder = top.join(folder);
                 std::fs::create_dir_all(&folder).ok()?;
                 let built = Command::new("cc")
                     .args(["-shared", "-fPIC", flag, "-o"])
-                    .arg(folder.join("libnvidia-ml.so.1"))
-                    .arg(&source)
+                    .arg(folder.join(library))
+                    .arg(sources.join(source))
                     .status();
                 built.is_ok_and(|status| status.success()).then_some(folder)
             };
-            Some((build("new", "-DNEW")?, build("old", "-DOLD")?))
+            let new = compile("new", "libnvidia-ml.so.1", "fake_nvml.c", "-DNEW")?;
+            for library in ["libcuda.so.1", "libcublas.so.13"] {
+                compile("new", library, "fake_cuda.c", "-DNEW")?;
+            }
+            Some((new, compile("old", "libnvidia-ml.so.1", "fake_nvml.c", "-DOLD")?))
         })
         .as_ref()
 }
@@ -241,4 +245,97 @@ fn a_python_that_hangs_or_is_missing_is_said_and_not_waited_for() {
         body["checks"].as_array().expect("checks").iter().find(|c| c["id"] == "stack.python").cloned();
     assert_eq!(check.expect("a check")["status"], "unknown");
     assert_eq!(run.run().status, 0, "a missing Python is no fault of the GPU");
+}
+
+#[test]
+fn a_card_is_measured_through_the_libraries_that_are_there() {
+    let Some(run) = with_driver("env --no-python --bench --gpu 1 --format json", "alone") else { return };
+    let outcome = run.run();
+    let body: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    let bench = &body["body"]["bench"][0];
+    assert_eq!(bench["cuda_index"], 0, "found by its UUID, whatever CUDA numbers it");
+    let rows = bench["rows"].as_array().expect("rows");
+    let tasks: Vec<&str> = rows.iter().map(|row| row["task"].as_str().expect("text")).collect();
+    assert_eq!(tasks, ["device_copy", "host_to_device", "device_to_host", "fp32", "tf32", "fp16", "bf16"]);
+    assert!(rows.iter().all(|row| row["per_second"].as_f64().is_some_and(|rate| rate > 1e6)));
+    let gaps: Vec<&str> = bench["gaps"]
+        .as_array()
+        .expect("gaps")
+        .iter()
+        .map(|gap| gap["field"].as_str().expect("text"))
+        .collect();
+    assert_eq!(gaps, ["bench.fp8", "bench.fp64"]);
+    // The stand-in is a thousand times slower than an H200, which must be noticed.
+    assert_eq!(outcome.status, 1);
+}
+
+#[test]
+fn a_card_that_others_use_is_not_measured() {
+    let Some(run) = with_driver("env --no-python --bench --gpu 1 --format json", "") else { return };
+    let bench = run.json()["body"]["bench"][0].clone();
+    assert_eq!(bench["rows"].as_array().map(Vec::len), Some(0));
+    let reason = bench["gaps"][0]["reason"].as_str().expect("text");
+    assert!(reason.starts_with("one process is on this GPU already"), "{reason}");
+    let Some(run) = with_driver("env --no-python --bench --gpu 1 --format json", "alone") else { return };
+    let bench = run.env("FAKE_CUDA_BROKEN", "1").json()["body"]["bench"][0].clone();
+    assert_eq!(bench["gaps"][0]["reason"], "CUDA says CUDA_ERROR_UNKNOWN");
+}
+
+/// Recorded on an H200 (driver 580, a virtual machine), identifying values neutralized.
+#[test]
+fn a_recorded_h200_answers_as_the_machine_did() {
+    let replay = |args: &str| Run::new(args).fixture("env/h200.json").run();
+    let table = replay("env --replay h200.json");
+    assert_eq!((table.status, table.stderr.as_str()), (0, ""));
+    let beginning = "\
+This machine
+a GPU can be used: NVIDIA H200
+  Driver              580.159.04
+  CUDA of the driver  13.0
+
+GPU 0: NVIDIA H200
+  UUID                         GPU-00000000-1111-2222-3333-444444444444
+  PCI address                  00000000:01:00.0
+  Seen as                      cuda:0
+  Compute capability           9.0 (132 SMs)
+  Native precisions            fp64, fp32, tf32, fp16, bf16, fp8
+  Catalogue row                h200-sxm
+  Memory                       140.40 GiB
+  Reserved by the driver       615.1 MiB
+  Used                         0 B
+  Free                         139.80 GiB
+  Utilization                  0.0 %
+  Power                        81 of 700 W
+  Temperature                  41 °C
+  SM clock, now / maximum      345 / 1980 MHz
+  Memory clock, now / maximum  3201 / 3201 MHz
+  PCIe link                    5.0 x16
+  ECC                          on
+  MIG                          off
+  Virtualization               the whole card, handed to this virtual machine
+  Compute mode                 default
+No process is on this GPU.
+";
+    assert!(table.stdout.starts_with(beginning), "{}", table.stdout);
+    for (args, status) in
+        [("--expect h200", 0), ("--expect", 0), ("--expect rtx-5090", 1), ("--expect h100", 1)]
+    {
+        let outcome = replay(&format!("env --replay h200.json {args}"));
+        assert_eq!(outcome.status, status, "{args}: {}", outcome.stdout);
+    }
+    let markdown = replay("env --replay h200.json --format markdown").stdout;
+    assert!(markdown.starts_with("# This machine\n"), "{markdown}");
+}
+
+#[test]
+fn a_busy_card_is_said_to_be_busy() {
+    let outcome = Run::new("env --replay h200-busy.json").fixture("env/h200-busy.json").run();
+    assert_eq!(outcome.status, 0, "sharing is a warning");
+    assert!(
+        outcome.stdout.contains("one process is on this GPU already (1.11 GiB in use)"),
+        "{}",
+        outcome.stdout
+    );
+    let promised = Run::new("env --replay h200-busy.json --expect h200").fixture("env/h200-busy.json").run();
+    assert_eq!(promised.status, 1, "nobody else on it was promised");
 }

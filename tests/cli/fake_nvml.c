@@ -106,7 +106,7 @@ unsigned nvmlDeviceGetComputeRunningProcesses_v2(void *device, unsigned *count, 
 }
 unsigned nvmlDeviceGetUtilizationRates(void *device, rates *out) {
     (void)device;
-    if (is("spark")) { out->gpu = 0; out->memory = 0; return 0; }
+    if (is("spark") || is("alone")) { out->gpu = 0; out->memory = 0; return 0; }
     out->gpu = 57;
     out->memory = 3;
     return 0;

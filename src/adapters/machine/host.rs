@@ -36,6 +36,7 @@ pub fn host(root: &Root, folder: &Path) -> Host {
         own_pid_namespace: root
             .link("/proc/self/ns/pid")
             .map(|target| target.as_os_str() != std::ffi::OsStr::new(FIRST_PID_NAMESPACE)),
+        clock: Some(crate::adapters::clock::now()),
         kernel: root.text("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned()),
     }
 }

@@ -396,3 +396,6 @@ bench-hangs = did not end within { $limit }
 check-bench = { $task }: { $share } of the peak
 check-bench-low = { $task } reaches only { $share } of the peak: less than cards of this kind give
 check-bench-hint = measure again on an idle card; if it stays, look at clocks, power limit and slot, and take another machine
+
+check-clock = the system's clock says { $clock }: downloads fail on certificates, logs and deadlines are wrong
+check-clock-hint = set the clock (`sudo timedatectl set-ntp true`)
