@@ -1,4 +1,8 @@
-//! Is the card whole, and free for the job? Rules and their sources: row remapping and page retirement as NVIDIA's
+//! Is the card whole, and free for the job? Read from: ECC counters (`nvmlDeviceGetTotalEccErrors`), row remapping
+//! (`nvmlDeviceGetRemappedRows`) or retired pages (`nvmlDeviceGetRetiredPages`), Xid lines of the kernel's log, clock event
+//! reasons, temperature and its slowdown threshold, process lists, PCIe width and generation, compute mode.
+//!
+//! Rules and their sources: row remapping and page retirement as NVIDIA's
 //! "Memory error management" and "Dynamic page retirement" guides say (a failed remapping and 60 retired pages are reasons
 //! for return; pending ones need a reset); Xid numbers as in NVIDIA's "Xid errors" catalogue.
 

@@ -1,4 +1,14 @@
 //! The machine around the GPU, read from its own files. Nothing here takes longer than a few milliseconds.
+//!
+//! | fact | read from |
+//! | --- | --- |
+//! | cores | `/sys/devices/system/cpu/online`, the affinity mask (`sched_getaffinity`), `cpu.max` or `cpu.cfs_quota_us` of the control groups |
+//! | memory, swap | `/proc/meminfo`; `memory.max`, `memory.current`, `memory.stat` or their names in version 1 |
+//! | shared memory | `statvfs` of `/dev/shm` |
+//! | open files | `getrlimit(RLIMIT_NOFILE)` |
+//! | disks, inodes | `/proc/self/mountinfo`, `statvfs` |
+//! | hypervisor | the processor's `hypervisor` flag, then `/sys/class/dmi/id` |
+//! | numbering of processes | `/proc/self/ns/pid` against the first namespace's number |
 
 use std::path::Path;
 
