@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{Run, with_hook, without_hook};
+use crate::support::{Run, python_with, script, with_hook, without_hook};
 
 const PYTHON: &str = "python3";
 
@@ -176,4 +176,29 @@ fn a_folder_that_is_gone_or_unwritable_harms_nobody() {
     assert_eq!((run.stdout().as_str(), run.stderr().as_str()), ("3\n", ""));
     // Writing fails: no byte may be added to any file.
     unchanged(&["sh", "-c", "ulimit -f 0; exec python3 -B -c 'print(4)'"], folder.path(), &[]);
+}
+
+#[test]
+fn a_program_that_uses_torch_cannot_tell_either() {
+    let Some(python) = python_with("torch") else { return };
+    let cases = [
+        "numbers",
+        "memory",
+        "traceback",
+        "descriptors",
+        "lowest",
+        "signals",
+        "pickles",
+        "no_grad",
+        "threads",
+    ];
+    for case in cases {
+        let (alone, hooked) = (folder(), folder());
+        let name = script("unchanged.py");
+        let argv = [python, &name, case];
+        let without = without_hook(&argv, alone.path(), &[]);
+        let run = with_hook(&argv, hooked.path(), &[]);
+        assert_eq!(run.output, without, "{case}");
+        assert_eq!(run.torch().hook.faults, Vec::<String>::new(), "{case}");
+    }
 }

@@ -56,6 +56,7 @@ class State(object):
         self.losses = []
         self.loss_told = False
         self.ring = None
+        self.last_step = 0
         self.late = []
         self.skipped = 0
         self.scale = None
@@ -77,15 +78,16 @@ class State(object):
 
 
 S = State()
+# Since Python 3.7 a fork calls back; before, every record asks for the process's number.
+FORKS_TELL = hasattr(os, "register_at_fork")
 
 
 def write(text):
     """One record, one write. The file is this process's own; a descriptor the program closed is not written to."""
     if S.off:
         return
-    pid = os.getpid()
-    if pid != S.pid:
-        S.reset()
+    if not FORKS_TELL:
+        of_this_process()
     if S.fd is not None:
         try:
             seen = os.fstat(S.fd)
@@ -94,14 +96,20 @@ def write(text):
         except OSError:
             S.fd = None
     if S.fd is None:
-        _open(pid)
+        _open()
     data = text.encode("utf-8", "replace")
     S.written += len(data)
     os.write(S.fd, data)
 
 
-def _open(pid):
-    path = "%s/%d-%d.jsonl" % (S.folder, pid, now())
+def of_this_process():
+    """Counters, files and CUDA state of a parent mean nothing in a forked child."""
+    if S.pid != os.getpid():
+        S.reset()
+
+
+def _open():
+    path = "%s/%d-%d.jsonl" % (S.folder, S.pid, now())
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         # Out of the way of programs that count on low numbers.
@@ -243,11 +251,6 @@ class Finder(object):
 FINDER = Finder()
 
 
-def _after_fork():
-    # Counters, files and CUDA state of the parent mean nothing here.
-    S.reset()
-
-
 def start():
     if not S.folder or not os.path.isdir(S.folder):
         return
@@ -260,6 +263,6 @@ def start():
     finally:
         os.close(fd)
     sys.meta_path.insert(0, FINDER)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_after_fork)
+    if FORKS_TELL:
+        os.register_at_fork(after_in_child=of_this_process)
     S.start_ns = now() - _BEGAN

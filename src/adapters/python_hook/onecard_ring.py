@@ -1,35 +1,59 @@
 """Scalars on their way from the GPU: copied to page-locked memory in stream order, read once the copy's event
 says that it is done. Nothing waits; what is not ready is looked at again with a later step."""
 SLOTS = 64
+# What this may take of a step, on average: so much, or this share of a long step.
+NS_A_STEP = 15000
+SHARE_OF_STEP = 0.002
 
 
 class Ring(object):
     def __init__(self, torch, state):
-        self.torch = torch
         self.S = state
+        self.torch = torch
+        self.capturing = torch.cuda.is_current_stream_capturing
+        self.device = torch._C._cuda_getDevice
         self.hosts = {}
         self.events = [None] * SLOTS
         self.free = list(range(SLOTS))
         # Oldest first: (slot, dtype, ticket); a ticket is a loss or a scaler's factor.
         self.pending = []
-        self.steps = {}
+        # Nanoseconds spent, steps and their length since the pace was last looked at.
+        self.spent = self.steps = self.length = 0
+        # Every how many steps a loss is taken. Powers of two, so that two runs share what they have.
+        self.every = 1
+
+    def wanted(self):
+        return self.every == 1 or not (self.S.steps + 1) % self.every
+
+    def pace(self, length):
+        """After a step that took `length` ns: how often can this be afforded?"""
+        self.steps += 1
+        self.length += length
+        if self.steps < 32:
+            return
+        mean, allowed = self.spent / 32, max(NS_A_STEP, self.length / 32 * SHARE_OF_STEP)
+        if mean > allowed and self.every < 1024:
+            self.every *= 2
+        elif mean * 4 < allowed and self.every > 1:
+            self.every //= 2
+        self.spent = self.steps = self.length = 0
 
     def _copy(self, tensor, ticket):
-        torch = self.torch
-        if not self.free or torch.cuda.is_current_stream_capturing():
-            return None
-        if tensor.device.index != torch.cuda.current_device():
+        if not self.free or self.capturing() or tensor.device.index != self.device():
             return None
         tensor = tensor.detach()
+        if tensor.dim():
+            tensor = tensor.reshape(())
         host = self.hosts.get(tensor.dtype)
         if host is None:
-            host = self.hosts[tensor.dtype] = torch.empty(SLOTS, dtype=tensor.dtype, pin_memory=True)
+            host = self.torch.empty(SLOTS, dtype=tensor.dtype, pin_memory=True)
+            # One view for each slot, made once.
+            host = self.hosts[tensor.dtype] = [host[slot] for slot in range(SLOTS)]
         slot = self.free.pop()
         event = self.events[slot]
         if event is None:
-            event = self.events[slot] = torch.cuda.Event()
-        with torch.no_grad():
-            host[slot].copy_(tensor.reshape(()), non_blocking=True)
+            event = self.events[slot] = self.torch.cuda.Event()
+        host[slot].copy_(tensor, non_blocking=True)
         event.record()
         self.pending.append((slot, tensor.dtype, ticket))
         return ticket
@@ -44,9 +68,11 @@ class Ring(object):
 
     def step_of(self, tickets, step):
         """These losses together are the loss of this step."""
+        if not tickets or None in tickets:
+            return
         group = Group(step, tickets)
         for ticket in tickets:
-            if ticket is not None and type(ticket) is not float:
+            if type(ticket) is not float:
                 ticket.group = group
 
     def collect(self):

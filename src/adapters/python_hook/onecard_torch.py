@@ -149,8 +149,6 @@ def _stepped(optimizer, args, kwargs):
         return
     began = now()
     try:
-        if S.pid != os.getpid():
-            S.reset()
         once = S.once_ns
         _step(optimizer, began)
         S.step_ns -= S.once_ns - once
@@ -200,6 +198,7 @@ def _step(optimizer, t):
 def step_record(optimizer, seen, t, replayed):
     losses, S.losses = S.losses, []
     micro = len(losses)
+    last, S.last_step = S.last_step, t
     parts = [
         '{"k":"s","t":%d,"o":%d,"n":%d,"c":%d,"b":%d,"m":%d'
         % (t, seen.number if seen else 0, seen.calls if seen else 0, S.steps, S.backwards, micro)
@@ -210,10 +209,12 @@ def step_record(optimizer, seen, t, replayed):
     known = [loss for loss in losses if type(loss) is float]
     if micro and len(known) == micro:
         parts.append(',"l":' + _json_number(sum(known) / micro))
-    elif S.ring is not None:
-        S.ring.step_of(losses, S.steps)
     if S.ring is not None:
+        began = now()
+        S.ring.step_of(losses, S.steps)
         S.ring.collect()
+        S.ring.spent += now() - began
+        S.ring.pace(t - last)
         if S.late:
             late, S.late = S.late, []
             parts.append(
@@ -315,8 +316,6 @@ def _before_pass(roots, caller):
 
 
 def _before_backward(roots):
-    if S.pid != os.getpid():
-        S.reset()
     if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
         S.capturing_backwards += 1
         return
@@ -361,7 +360,10 @@ def take_loss(tensor):
     elif tensor.device.type == "cpu":
         S.losses.append(float(tensor.detach().item()))
     elif tensor.device.type == "cuda":
-        S.losses.append(ring().push(tensor))
+        began = now()
+        held = ring()
+        S.losses.append(held.push(tensor) if held.wanted() else None)
+        held.spent += now() - began
     else:
         S.losses.append(None)
 
