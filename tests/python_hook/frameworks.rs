@@ -82,9 +82,9 @@ fn quantized_modules_and_8_bit_state_are_seen() {
 
 #[test]
 fn distributed_ranks_are_merged() {
-    for case in ["fsdp", "ddp"] {
-        let launcher = ["PYTHON", "-m", "torch.distributed.run", "--nproc-per-node", "2"];
-        let Some(run) = run("torch", &launcher, &[case]) else { return };
+    for (case, needs) in [("ddp", "torch"), ("fsdp", "torch.distributed.fsdp._fully_shard")] {
+        let launcher = ["PYTHON", "-m", "torch.distributed.run", "--nproc_per_node", "2"];
+        let Some(run) = run(needs, &launcher, &[case]) else { return };
         losses_agree(&run);
         assert_eq!(run.torch().world_size, Some(2));
         let ranks: Vec<_> =
