@@ -33,6 +33,8 @@ struct Stream {
     source: Mutex<Option<Arc<OwnedFd>>>,
     target: OwnedFd,
     state: Mutex<State>,
+    /// The size was changed on the way; onecard has not been told yet.
+    resized: AtomicBool,
 }
 
 #[derive(Default)]
@@ -131,6 +133,7 @@ fn receive_streams(control: impl std::os::fd::AsFd) -> io::Result<(OwnedFd, Vec<
             source: Mutex::new(Some(Arc::new(source))),
             target,
             state: Mutex::default(),
+            resized: AtomicBool::new(false),
         }));
     }
     Ok((tap, streams))
@@ -161,10 +164,8 @@ fn answer(
             reply(&[DRAIN]);
         }
         [RESIZE] => {
-            let terminals = streams.iter().filter(|stream| stream.is_terminal);
-            let follow =
-                |s: &&Arc<Stream>| s.source().is_some_and(|source| pty::follow_size(&s.target, &*source));
-            let changed = terminals.filter(follow).count() > 0;
+            let changed =
+                streams.iter().filter(|stream| stream.is_terminal && stream.follow_size()).count() > 0;
             reply(&[RESIZE, u8::from(changed)]);
         }
         [LINE, text @ ..] => {
@@ -238,7 +239,8 @@ fn pass_on(stream: &Stream, tap: &OwnedFd) {
         };
         let at = now();
         if stream.is_terminal {
-            pty::follow_size(&stream.target, &*source);
+            let resized = pty::follow_size(&stream.target, &*source);
+            stream.resized.fetch_or(resized, Ordering::SeqCst);
         }
         wipe(stream, &mut state);
         let bytes = &buffer[HEADER..HEADER + length];
@@ -267,6 +269,12 @@ fn pass_on(stream: &Stream, tap: &OwnedFd) {
 }
 
 impl Stream {
+    /// True when the size has changed since this was last asked.
+    fn follow_size(&self) -> bool {
+        let now = self.source().is_some_and(|source| pty::follow_size(&self.target, &*source));
+        self.resized.swap(false, Ordering::SeqCst) || now
+    }
+
     fn source(&self) -> Option<Arc<OwnedFd>> {
         lock(&self.source).clone()
     }

@@ -65,7 +65,19 @@ fn prepared(program: &OsStr, args: &[OsString], launch: &Launch<'_>) -> io::Resu
     if let Some(stderr) = &launch.stderr {
         command.stderr(Stdio::from(stderr.try_clone()?));
     }
+    start_by_fork(&mut command);
     Ok(command)
+}
+
+/// glibc's `posix_spawn`, which Rust prefers, leaves the two signals that glibc keeps for itself ignored in the child;
+/// a child that was forked has them as they were. Anything to do between fork and exec makes Rust fork.
+#[expect(unsafe_code, reason = "nothing else makes `Command` fork")]
+fn start_by_fork(command: &mut Command) {
+    use std::os::unix::process::CommandExt as _;
+    // SAFETY: the closure does nothing, so it does nothing that is not allowed after a fork.
+    unsafe {
+        command.pre_exec(|| Ok(()));
+    }
 }
 
 fn search_path(program: &Path) -> Option<PathBuf> {

@@ -1,1 +1,31 @@
-//! Under a real terminal.
+//! Under a real terminal. The cases are written in Python, whose standard library can open one.
+
+use std::process::Command;
+
+use super::support::ONECARD;
+
+#[track_caller]
+fn holds(case: &str) {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/probe/terminal.py");
+    let output = Command::new("python3").args([script, case, ONECARD]).output().expect("python3 is needed");
+    assert!(output.status.success(), "{case}:\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+macro_rules! cases {
+    ($($case:ident)*) => { $(#[test] fn $case() { holds(stringify!($case)); })* };
+}
+
+cases! {
+    same_bytes
+    same_settings
+    one_interrupt
+    interrupt_kills_as_bare
+    stop_and_continue
+    job_kill_is_one_signal
+    resize
+    prompt
+    killed_onecard
+    live_line
+    only_stderr_is_a_terminal
+    hangup
+}
