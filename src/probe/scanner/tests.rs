@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use super::{LogScanner, PauseKind, ScanConfig, StepClock, StepPattern, StepUnit, Stream};
 use crate::probe::failure::{End, FailureKind};
 use crate::probe::steps::{self, Basis, Warmup};
@@ -55,9 +57,11 @@ fn a_painting_has_the_time_of_its_last_byte() {
 #[test]
 fn output_in_blocks_is_timed_by_the_dates_in_it() {
     let mut log = scanner();
-    let lines: String = (0..40)
-        .map(|i| format!("2024-06-11 10:00:{:02}.{:03} step {i}/90 loss 0.5\n", i * 15 / 10, i % 2 * 500))
-        .collect();
+    let mut lines = String::new();
+    for i in 0..40 {
+        let (seconds, millis) = (i * 15 / 10, i % 2 * 500);
+        let _ = writeln!(lines, "2024-06-11 10:00:{seconds:02}.{millis:03} step {i}/90 loss 0.5");
+    }
     // All of it arrives when the child ends.
     log.feed(Stream::Stdout, Some(60.0), lines.as_bytes());
     let reading = log.finish(&ended(0));
