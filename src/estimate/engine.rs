@@ -7,9 +7,9 @@
 use super::context::{Libraries, outside};
 use super::outcome::{Estimate, LedgerRow, Moment, MomentBytes, Peak};
 use super::plan::Plan;
-use super::run::{Trace, build, generate, train};
+use super::run::{Trace, build, generate, image, train};
 use super::sim::{Allocator, Category, High, Offers, Sim};
-use super::uncertainty;
+use super::uncertainty::{self, Doubt};
 use crate::gpu::ComputeCapability;
 use crate::model::{HeadTask, ModelShape};
 use crate::units::{ByteRange, Bytes, MIB, Span};
@@ -64,6 +64,9 @@ pub fn runs_within(shape: &ModelShape, plan: &Plan, device: &DeviceProfile, limi
 fn simulate(shape: &ModelShape, plan: &Plan, device: DeviceProfile, limit: Option<u64>) -> Trace {
     let sim = Sim::new(Allocator::new(limit));
     sim.set_multiprocessors(u64::from(device.sm_count.unwrap_or(108)));
+    if let Some(net) = &shape.net {
+        return image(&sim, net, plan, device.offers(), device.workspace());
+    }
     let built = build(&sim, shape, plan, device.offers());
     if plan.trains() {
         train(&sim, &built, shape, plan, device.workspace())
@@ -74,9 +77,14 @@ fn simulate(shape: &ModelShape, plan: &Plan, device: DeviceProfile, limit: Optio
 
 fn present(shape: &ModelShape, plan: &Plan, device: DeviceProfile, trace: &Trace) -> Estimate {
     let (peak_moment, peak) = trace.peak();
-    let mut ledger = rows(shape, trace, peak_moment);
+    let doubt = Doubt::of(shape, plan, device.compute_capability.is_some());
+    let mut ledger = rows(doubt, trace, peak_moment);
     let allocated: ByteRange = sum(&ledger, peak_moment);
-    let cached = uncertainty::cached(Bytes(trace.reserved.saturating_sub(peak.allocated)), allocated);
+    let cached = uncertainty::cached(
+        Bytes(trace.reserved.saturating_sub(peak.allocated)),
+        allocated,
+        Bytes(trace.largest),
+    );
     ledger.push(row("allocator_cache", cached, peak_moment));
     let reserved = allocated + cached;
     let outside = outside(device.compute_capability, device.sm_count, Libraries::of(plan));
@@ -97,7 +105,7 @@ fn present(shape: &ModelShape, plan: &Plan, device: DeviceProfile, trace: &Trace
 
 /// A row for each category and each amount of it, with the moments that have that amount at their height. The rows of
 /// one moment add up to it.
-fn rows(shape: &ModelShape, trace: &Trace, peak_moment: Moment) -> Vec<LedgerRow> {
+fn rows(doubt: Doubt, trace: &Trace, peak_moment: Moment) -> Vec<LedgerRow> {
     let mut rows: Vec<LedgerRow> = Vec::new();
     for category in Category::ALL {
         let mut ordered: Vec<&(Moment, High)> = trace.highs.iter().collect();
@@ -115,7 +123,7 @@ fn rows(shape: &ModelShape, trace: &Trace, peak_moment: Moment) -> Vec<LedgerRow
             moments.sort();
             rows.push(LedgerRow {
                 term: category.term().to_owned(),
-                bytes: uncertainty::of(category, Bytes(amount), shape),
+                bytes: doubt.span(category, Bytes(amount)),
                 moments,
                 basis: Message::keyed("basis-sim-", category.term()),
             });

@@ -1,57 +1,98 @@
-//! What the simulation cannot know, as intervals: the families that were never compared with a recorded run, kernels
-//! chosen by libraries at run time, where the driver places segments.
+//! What the simulation cannot know, as intervals: families that were never compared with a recorded run, kernels and
+//! workspaces that libraries choose at run time, where the driver places segments.
 
+use super::plan::Plan;
 use super::sim::Category;
 use crate::model::{Exactness, ModelShape};
 use crate::units::{ByteRange, Bytes, MIB, Span};
 
-/// Relative spread of a category below and above its simulated amount.
-///
-/// Weights, gradients and states follow from the shape. Activations and temporaries follow from the modelling code,
-/// which changes from release to release; workspaces are the libraries' choice.
-fn spread(category: Category, exactness: Exactness) -> (f64, f64) {
-    let known = exactness == Exactness::Exact;
-    match category {
-        Category::Weights
-        | Category::Gradients
-        | Category::OptimizerState
-        | Category::Adapters
-        | Category::Inputs
-        | Category::Buffers => {
-            if known {
-                (0.002, 0.002)
-            } else {
-                (0.05, 0.05)
+/// How sure the program of a family is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Program {
+    /// Its shape is exact and the GPU's kernels are known.
+    Known,
+    /// Its shape is exact; which kernels run depends on a GPU that is not named.
+    AnyGpu,
+    /// Read by its dimensions alone.
+    Guessed,
+}
+
+/// What an interval depends on beside the amount.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Doubt {
+    program: Program,
+    /// One hidden state in fp32: a name more or less in the modelling code keeps or frees one.
+    hidden_state: Bytes,
+}
+
+impl Doubt {
+    pub(super) fn of(shape: &ModelShape, plan: &Plan, gpu_known: bool) -> Doubt {
+        let program = match (shape.exactness, gpu_known) {
+            (Exactness::Approximate, _) => Program::Guessed,
+            (Exactness::Exact, true) => Program::Known,
+            (Exactness::Exact, false) => Program::AnyGpu,
+        };
+        let tokens = plan.tokens_per_batch().unwrap_or(0);
+        Doubt { program, hidden_state: Bytes(tokens.saturating_mul(shape.hidden).saturating_mul(4)) }
+    }
+
+    /// Relative spread of a category below and above its simulated amount.
+    ///
+    /// Weights, gradients and states follow from the shape. Activations and temporaries follow from the modelling code,
+    /// which changes from release to release; workspaces are the libraries' choice.
+    fn spread(self, category: Category) -> (f64, f64) {
+        let guessed = self.program == Program::Guessed;
+        match category {
+            Category::Weights
+            | Category::Gradients
+            | Category::OptimizerState
+            | Category::Adapters
+            | Category::Inputs
+            | Category::Buffers => {
+                if guessed {
+                    (0.05, 0.05)
+                } else {
+                    (0.005, 0.005)
+                }
             }
+            Category::QuantConstants | Category::AutocastCasts | Category::KvCache => (0.02, 0.03),
+            Category::OptimizerTemporaries | Category::Logits => (0.03, 0.04),
+            Category::Activations | Category::CheckpointInputs => match self.program {
+                Program::Known => (0.05, 0.06),
+                Program::AnyGpu => (0.07, 0.08),
+                Program::Guessed => (0.25, 0.35),
+            },
+            Category::Temporaries => match self.program {
+                Program::Known => (0.15, 0.25),
+                Program::AnyGpu => (0.20, 0.30),
+                Program::Guessed => (0.40, 0.60),
+            },
+            Category::Workspaces => match self.program {
+                Program::Known => (0.0, 0.1),
+                _ => (0.75, 3.0),
+            },
         }
-        Category::QuantConstants | Category::AutocastCasts | Category::KvCache => (0.01, 0.01),
-        Category::OptimizerTemporaries | Category::Logits => (0.01, 0.02),
-        Category::Activations | Category::CheckpointInputs => {
-            if known {
-                (0.03, 0.03)
-            } else {
-                (0.25, 0.35)
-            }
+    }
+
+    pub(super) fn span(self, category: Category, bytes: Bytes) -> ByteRange {
+        let (below, above) = self.spread(category);
+        let states = match category {
+            Category::Activations => self.hidden_state * 2,
+            _ => Bytes::ZERO,
+        };
+        Span {
+            low: bytes.scaled(1.0 - below).saturating_sub(states),
+            expected: bytes,
+            high: bytes.scaled(1.0 + above) + states,
         }
-        Category::Temporaries => {
-            if known {
-                (0.10, 0.15)
-            } else {
-                (0.40, 0.60)
-            }
-        }
-        Category::Workspaces => (0.5, 1.0),
     }
 }
 
-pub(super) fn of(category: Category, bytes: Bytes, shape: &ModelShape) -> ByteRange {
-    let (below, above) = spread(category, shape.exactness);
-    Span { low: bytes.scaled(1.0 - below), expected: bytes, high: bytes.scaled(1.0 + above) }
-}
-
 /// Reserved but not allocated at the peak. Which free block a request finds depends on addresses, which the driver
-/// chooses: a segment more or less of each pool, and 3 % of what is allocated.
-pub(super) fn cached(bytes: Bytes, allocated: ByteRange) -> ByteRange {
-    let sway = allocated.expected.scaled(0.03);
-    Span { low: bytes.saturating_sub(sway), expected: bytes, high: bytes + sway + Bytes(22 * MIB) }
+/// chooses, and on what loading left behind: 3 to 4 % of what is allocated, segments of the large pool, and upwards most
+/// of one more segment for the largest tensor (`largest`), which finds a hole of its size or does not.
+pub(super) fn cached(bytes: Bytes, allocated: ByteRange, largest: Bytes) -> ByteRange {
+    let below = allocated.expected.scaled(0.04) + Bytes(40 * MIB);
+    let above = allocated.expected.scaled(0.03) + Bytes(30 * MIB) + largest.scaled(0.6);
+    Span { low: bytes.saturating_sub(below), expected: bytes, high: bytes + above }
 }

@@ -4,6 +4,7 @@
 use super::latent::latent;
 use super::norm::NormLayer;
 use super::pass::{KvLayer, Pass};
+use super::quirks::Quirks;
 use super::rope::{Rope, rotate};
 use super::weights::{Make, Projection};
 use crate::estimate::sim::{Call, Category, Heads, Kernel, Sim, Tensor};
@@ -20,8 +21,9 @@ pub(crate) struct AttentionLayer {
     pub(super) rope: Option<Rope>,
     dropout: f64,
     pub(super) index: usize,
-    /// Rounds of scores on top of the eager ones, for attention with relative positions of its own.
-    relative: bool,
+    /// Positions on either side that scores are computed for (`DeBERTa`).
+    relative: Option<u64>,
+    quirks: Quirks,
 }
 
 impl AttentionLayer {
@@ -29,12 +31,15 @@ impl AttentionLayer {
         sim: &Sim,
         make: Make,
         facts: &Attention,
-        rope: Option<Rope>,
+        (rope, quirks): (Option<Rope>, Quirks),
         dropout: f64,
         index: usize,
     ) -> AttentionLayer {
-        let projections =
-            facts.linears.iter().map(|linear| Projection::new(sim, make, linear, true)).collect();
+        let projections = facts
+            .linears
+            .iter()
+            .map(|linear| Projection::new(sim, make, linear, !quirks.own_linear))
+            .collect();
         let norm = |n| NormLayer::new(sim, make, n);
         let (query_norm, key_norm) = match &facts.qk_norm {
             None => (None, None),
@@ -51,7 +56,10 @@ impl AttentionLayer {
             .iter()
             .map(|t| sim.parameter(t.dims.iter().product(), make.rest_dtype, make.trained && !t.frozen))
             .collect();
-        let relative = matches!(facts.position, Position::Disentangled { .. });
+        let relative = match facts.position {
+            Position::Disentangled { span } => Some(span),
+            _ => None,
+        };
         AttentionLayer {
             facts: facts.clone(),
             projections,
@@ -63,6 +71,7 @@ impl AttentionLayer {
             dropout,
             index,
             relative,
+            quirks,
         }
     }
 
@@ -89,7 +98,8 @@ impl AttentionLayer {
             let (query, key, value) = self.project(sim, x, pass, memory);
             let (key, value) = match &pass.cache {
                 Some(cache) if memory.is_none() => {
-                    let kept = facts.window.map(|w| pass.batch * facts.kv_heads * facts.head_dim * (w - 1));
+                    let row = pass.batch * self.kv_heads() * facts.head_dim;
+                    let kept = facts.window.map(|w| row * (w - 1));
                     update(sim, &mut cache[self.index].borrow_mut(), [key, value], kept)
                 }
                 _ => (key, value),
@@ -117,7 +127,13 @@ impl AttentionLayer {
             let whole = self.projections[0].run(sim, x);
             let [query, key, value] =
                 sim.split_in_three(whole, [tokens * query_width, tokens * kv_width, tokens * kv_width]);
-            (query, key, value)
+            if self.quirks.spreads_kv {
+                let (key, value) =
+                    (sim.repeat(&key, tokens * query_width), sim.repeat(&value, tokens * query_width));
+                (query, key, value)
+            } else {
+                (query, key, value)
+            }
         } else if facts.layout == QkvLayout::FusedKv {
             let query = sim.heads(self.projections[0].run(sim, x), copies);
             let both = self.projections[1].run(sim, x);
@@ -135,10 +151,15 @@ impl AttentionLayer {
             key = key_norm.run(sim, &key);
         }
         if let (Some(rope), Some((cos, sin))) = (self.rope.filter(|_| turns), &pass.rope) {
-            let heads = [facts.heads, facts.kv_heads];
+            let heads = [facts.heads, self.kv_heads()];
             (query, key) = rotate(sim, rope, tokens, [&query, &key], heads, facts.head_dim, [cos, sin]);
         }
         (query, key, value)
+    }
+
+    /// Heads of keys and values as they are cached.
+    fn kv_heads(&self) -> u64 {
+        if self.quirks.spreads_kv { self.facts.heads } else { self.facts.kv_heads }
     }
 
     pub(super) fn core(
@@ -149,13 +170,14 @@ impl AttentionLayer {
         cross: bool,
     ) -> Tensor {
         let facts = &self.facts;
-        let keys = key.elements() / (pass.batch * facts.kv_heads * facts.head_dim).max(1);
+        let kv_heads = self.kv_heads();
+        let keys = key.elements() / (pass.batch * kv_heads * facts.head_dim).max(1);
         let heads = Heads {
             batch: pass.batch,
             query_length: pass.length,
             key_length: keys,
             heads: facts.heads,
-            kv_heads: facts.kv_heads,
+            kv_heads,
             width: facts.head_dim,
             value_width: facts.v_head_dim,
         };
@@ -164,11 +186,12 @@ impl AttentionLayer {
             return self.eager(sim, pass, heads, [query, key, value], bias.as_ref());
         }
         let mask = if cross { None } else { pass.mask_of(facts.window) };
-        let learned = bias.as_ref().is_some_and(|b| sim.taped(&[b]));
+        // T5's bias is permuted: its last dimension is not contiguous, which no fused kernel takes.
+        let odd = self.quirks.broadcast_kv || (bias.is_some() && !cross);
         let mask = bias.as_ref().or(mask);
         let dtype = sim.autocast().unwrap_or(query.dtype());
         // `use_gqa_in_sdpa`: with a mask, or wide heads, keys and values are repeated first.
-        let grouped = facts.heads != facts.kv_heads;
+        let grouped = facts.heads != kv_heads && !self.quirks.broadcast_kv;
         let native = mask.is_none() && facts.head_dim == facts.v_head_dim && facts.head_dim <= 256;
         let whole = pass.batch * facts.heads * keys;
         let (key, value, heads) = if grouped && !native {
@@ -182,7 +205,7 @@ impl AttentionLayer {
         };
         let dropout = if pass.training { self.dropout } else { 0.0 };
         let causal = facts.causal && !cross && mask.is_none() && pass.length > 1;
-        let kernel = Kernel::select(dtype, mask.is_some(), learned, heads, pass.mode.offers);
+        let kernel = Kernel::select(dtype, mask.is_some(), odd, heads, pass.mode.offers);
         sim.attention(Call { kernel, heads, dropout, causal }, [query, &key, &value], mask)
     }
 
@@ -191,8 +214,6 @@ impl AttentionLayer {
         let area = self.facts.heads * pass.length * keys;
         match (&pass.position_bias, self.facts.position) {
             (Some(bias), Position::Buckets { .. }) if !cross => {
-                let shown = sim.with_grad(false, || sim.empty(0, bias.dtype()));
-                drop(shown);
                 Some(if self.facts.causal { sim.scale(bias) } else { bias.clone() })
             }
             _ if cross && pass.position_bias.is_some() => Some(sim.empty(area, pass.dtype)),
@@ -217,11 +238,13 @@ impl AttentionLayer {
             let raw = sim.matmul(sim.rows(query), sim.rows(&key), size);
             sim.scale(raw)
         };
-        if self.relative {
+        if let Some(span) = self.relative {
             // Content to position and position to content: products with the relative table, gathered and added.
+            let rows = h.batch * h.heads * h.query_length;
             for _ in 0..2 {
-                let wide = sim.scale(&scores);
-                let gathered = sim.scale(wide);
+                let wide = sim.matmul(sim.rows(query), sim.rows(&key), rows * 2 * span);
+                let gathered = sim.gather(&wide, size);
+                drop(wide);
                 scores = sim.add(&scores, &gathered);
             }
         }
@@ -237,7 +260,8 @@ impl AttentionLayer {
             scores = sim.add(&scores, mask);
         }
         scores = {
-            let soft = sim.softmax(&scores, Some(DType::Fp32));
+            let wide = (!self.quirks.narrow_softmax).then_some(DType::Fp32);
+            let soft = sim.softmax(&scores, wide);
             sim.to(soft, query.dtype())
         };
         let weights = if pass.training { sim.dropout(&scores, self.dropout) } else { scores.clone() };

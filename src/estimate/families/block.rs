@@ -8,6 +8,7 @@ use super::mlp::MlpLayer;
 use super::moe::MoeLayer;
 use super::norm::NormLayer;
 use super::pass::Pass;
+use super::quirks::Quirks;
 use super::rope::{Rope, RopeStyle};
 use super::weights::{LoraPlan, Make, Projection};
 use crate::estimate::sim::{Sim, Tensor};
@@ -26,23 +27,34 @@ pub(crate) struct Block {
     parallel: bool,
     dropout: Dropout,
     extras: Vec<Tensor>,
+    quirks: Quirks,
 }
 
 /// Which projections get adapters, by name of module.
 pub(crate) type Picks<'a> = &'a dyn Fn(&Linear) -> u64;
 
 impl Block {
-    pub(crate) fn new(sim: &Sim, make: Make, layer: &Layer, style: RopeStyle, index: usize) -> Block {
+    pub(crate) fn new(
+        sim: &Sim,
+        make: Make,
+        layer: &Layer,
+        (style, quirks): (RopeStyle, Quirks),
+        index: usize,
+    ) -> Block {
         let rope = match layer.attention.position {
             Position::Rope { dims } => Some(Rope { dims, style }),
             _ => None,
         };
         let rate = layer.dropout.attention;
-        let attention = AttentionLayer::new(sim, make, &layer.attention, rope, rate, index);
-        let cross =
-            layer.cross.as_ref().map(|facts| AttentionLayer::new(sim, make, facts, None, rate, index));
+        let attention = AttentionLayer::new(sim, make, &layer.attention, (rope, quirks), rate, index);
+        let cross = layer
+            .cross
+            .as_ref()
+            .map(|facts| AttentionLayer::new(sim, make, facts, (None, quirks), rate, index));
         let ffn = match &layer.ffn {
-            Ffn::Dense(mlp) => FfnLayer::Dense(MlpLayer::new(sim, make, mlp, layer.dropout.activation)),
+            Ffn::Dense(mlp) => {
+                FfnLayer::Dense(MlpLayer::new(sim, make, mlp, layer.dropout.activation, quirks))
+            }
             Ffn::Moe(moe) => FfnLayer::Moe(Box::new(MoeLayer::new(sim, make, moe))),
         };
         let norms = layer.norms.iter().map(|(site, norm)| (*site, NormLayer::new(sim, make, norm))).collect();
@@ -51,7 +63,16 @@ impl Block {
             .iter()
             .map(|t| sim.parameter(t.dims.iter().product(), make.rest_dtype, make.trained && !t.frozen))
             .collect();
-        Block { norms, attention, cross, ffn, parallel: layer.parallel, dropout: layer.dropout, extras }
+        Block {
+            norms,
+            attention,
+            cross,
+            ffn,
+            parallel: layer.parallel,
+            dropout: layer.dropout,
+            extras,
+            quirks,
+        }
     }
 
     fn norm(&self, site: NormSite) -> Option<&NormLayer> {
@@ -77,10 +98,10 @@ impl Block {
         if self.parallel {
             return self.side_by_side(sim, x, pass);
         }
-        let mut hidden = {
-            let normed = self.normed(sim, NormSite::AttentionIn, x);
-            self.attention.run(sim, &normed, pass, None)
-        };
+        let normed = self.normed(sim, NormSite::AttentionIn, x);
+        let mut hidden = self.attention.run(sim, &normed, pass, None);
+        let named = self.quirks.names_live_on.then(|| (normed.clone(), hidden.clone()));
+        drop(normed);
         hidden = self.dropped(sim, pass, hidden);
         hidden = self.normed(sim, NormSite::AttentionOut, &hidden);
         hidden = sim.add(x, &hidden);
@@ -99,7 +120,7 @@ impl Block {
         hidden = self.dropped(sim, pass, hidden);
         hidden = self.normed(sim, NormSite::FfnOut, &hidden);
         hidden = sim.add(&residual, &hidden);
-        drop(residual);
+        drop((residual, named));
         self.normed(sim, NormSite::FfnAfter, &hidden)
     }
 
@@ -162,14 +183,14 @@ pub(crate) fn blocks(
     sim: &Sim,
     make: Make,
     layers: &[Layer],
-    style: RopeStyle,
+    habits: (RopeStyle, Quirks),
     lora: Option<(LoraPlan, Picks<'_>)>,
 ) -> Vec<Rc<Block>> {
     let mut made: Vec<(Block, &Layer)> = Vec::new();
     let mut runs = Vec::new();
     for (index, layer) in layers.iter().enumerate() {
         if layer.owns_weights || made.is_empty() {
-            made.push((Block::new(sim, make, layer, style, index), layer));
+            made.push((Block::new(sim, make, layer, habits, index), layer));
         }
         runs.push(made.len() - 1);
     }

@@ -1,6 +1,7 @@
 //! Feed-forward parts: plain, gated, mixtures of experts. Source: transformers 5.17 modelling files, `activations.py`.
 
 use super::pass::Pass;
+use super::quirks::Quirks;
 use super::weights::{Make, Projection};
 use crate::estimate::sim::{Sim, Tensor};
 use crate::model::{Activation, Mlp};
@@ -9,13 +10,20 @@ pub(crate) struct MlpLayer {
     facts: Mlp,
     projections: Vec<Projection>,
     dropout: f64,
+    quirks: Quirks,
 }
 
 impl MlpLayer {
-    pub(crate) fn new(sim: &Sim, make: Make, facts: &Mlp, dropout: f64) -> MlpLayer {
-        let projections =
-            facts.linears.iter().map(|linear| Projection::new(sim, make, linear, true)).collect();
-        MlpLayer { facts: facts.clone(), projections, dropout }
+    pub(crate) fn new(sim: &Sim, make: Make, facts: &Mlp, dropout: f64, quirks: Quirks) -> MlpLayer {
+        let last = facts.linears.len().saturating_sub(1);
+        let quantize = |at: usize| !quirks.own_linear && !(quirks.wide_output && at == last);
+        let projections = facts
+            .linears
+            .iter()
+            .enumerate()
+            .map(|(at, linear)| Projection::new(sim, make, linear, quantize(at)))
+            .collect();
+        MlpLayer { facts: facts.clone(), projections, dropout, quirks }
     }
 
     pub(crate) fn projections(&mut self) -> impl Iterator<Item = &mut Projection> {
@@ -47,7 +55,11 @@ impl MlpLayer {
             return last.run(sim, &product);
         }
         let mut hidden = first.run(sim, x);
-        hidden = activate(sim, self.facts.activation, &hidden);
+        hidden = if self.quirks.lean_gelu && pass.training {
+            sim.of_input(&hidden)
+        } else {
+            activate(sim, self.facts.activation, &hidden)
+        };
         if pass.training {
             hidden = sim.dropout(&hidden, self.dropout);
         }

@@ -2,6 +2,7 @@
 
 mod attention;
 mod block;
+mod image;
 mod latent;
 mod loss;
 mod mlp;
@@ -9,11 +10,14 @@ mod moe;
 mod network;
 mod norm;
 mod pass;
+mod quirks;
 mod rope;
 mod weights;
 
 pub(crate) use block::Picks;
+pub(crate) use image::{ImageNet, View};
 pub(crate) use loss::{cross_entropy, label_loss};
-pub(crate) use network::{Manner, Network, only_eager, upcasts_logits};
+pub(crate) use network::{Manner, Network, upcasts_logits};
 pub(crate) use pass::{AttentionMode, KvLayer, Pass};
+pub(crate) use quirks::{Quirks, only_eager};
 pub(crate) use weights::{LoraPlan, Make, Storage};

@@ -4,6 +4,7 @@
 use super::block::Picks;
 use super::mlp::{MlpLayer, activate};
 use super::pass::Pass;
+use super::quirks::Quirks;
 use super::weights::{LoraPlan, Make, Projection};
 use crate::estimate::sim::{Category, Sim, Tensor};
 use crate::model::{DType, Linear, Moe};
@@ -48,7 +49,7 @@ impl MoeLayer {
             gate_up,
             down,
             biases,
-            shared: moe.shared.as_ref().map(|mlp| MlpLayer::new(sim, make, mlp, 0.0)),
+            shared: moe.shared.as_ref().map(|mlp| MlpLayer::new(sim, make, mlp, 0.0, Quirks::default())),
             shared_gate: moe.shared_gate.as_ref().map(|l| Projection::new(sim, make, l, true)),
             hidden,
             adapters: [None, None],
@@ -128,6 +129,9 @@ impl MoeLayer {
         let tokens = pass.tokens();
         let pairs = tokens * self.facts.top_k;
         let weights = sim.to(sim.view(&scores, pairs), x.dtype());
+        if pass.past > 0 {
+            return self.decoded(sim, x, pairs, pass);
+        }
         let routed = self.experts(sim, x, &weights, pairs);
         let Some(shared) = &self.shared else { return routed };
         let mut own = shared.run(sim, x, pass);
@@ -136,6 +140,23 @@ impl MoeLayer {
             own = sim.mul(gate, &own);
         }
         sim.add(&routed, &own)
+    }
+
+    /// While decoding, the weights of each chosen expert are gathered for a batched product
+    /// (`batched_mm_experts_forward`).
+    fn decoded(&self, sim: &Sim, x: &Tensor, pairs: u64, pass: &Pass) -> Tensor {
+        let expert = self.facts.expert.width * self.hidden;
+        let ups = if self.facts.expert.gated { 2 } else { 1 };
+        let dtype = self.gate_up.dtype();
+        let up = sim.empty(pairs * ups * expert, dtype);
+        let inner = sim.empty(pairs * ups * self.facts.expert.width, dtype);
+        let down = sim.empty(pairs * expert, dtype);
+        let out = sim.empty(x.elements(), x.dtype());
+        drop((up, inner, down));
+        match &self.shared {
+            Some(shared) => sim.add(&out, &shared.run(sim, x, pass)),
+            None => out,
+        }
     }
 
     fn experts(&self, sim: &Sim, x: &Tensor, weights: &Tensor, pairs: u64) -> Tensor {

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::block::{Block, Picks, blocks};
 use super::norm::NormLayer;
 use super::pass::Pass;
+use super::quirks::Quirks;
 use super::rope::RopeStyle;
 use super::weights::{LoraPlan, Make, Projection};
 use crate::estimate::sim::{Category, Sim, Tensor};
@@ -45,6 +46,8 @@ pub(crate) struct Network {
     head_norm: Option<NormLayer>,
     head: Option<Projection>,
     extras: Vec<Tensor>,
+    quirks: Quirks,
+    _buffers: Option<Tensor>,
 }
 
 /// How a pass is run.
@@ -147,13 +150,22 @@ impl Network {
         let by_batch = matches!(shape.model_type.as_str(), "opt" | "bart" | "mbart" | "xglm" | "pegasus");
         let embed = EmbedLayer::new(sim, make, &shape.embed, None, by_batch);
         let style = RopeStyle::of(&shape.model_type);
+        let first = shape.stacks.last().and_then(|s| s.layers.first());
+        let kv_heads = first.map_or(1, |l| l.attention.kv_heads);
+        let layers = shape.stacks.last().map_or(0, |s| s.layers.len() as u64);
+        let quirks = Quirks::of(&shape.model_type, kv_heads, layers);
+        let positions = shape.max_positions.unwrap_or(0);
+        let buffers = (quirks.mask_buffers > 0).then(|| {
+            let bytes = quirks.mask_buffers * positions * positions;
+            sim.charged(Category::Buffers, || sim.empty(bytes, crate::model::DType::Bool))
+        });
         let stack = |stack: &Stack| StackNet {
             role: stack.role,
             embed: stack
                 .embed
                 .as_ref()
                 .map(|facts| EmbedLayer::new(sim, make, facts, Some(&embed.table), by_batch)),
-            blocks: blocks(sim, make, &stack.layers, style, lora),
+            blocks: blocks(sim, make, &stack.layers, (style, quirks), lora),
             final_norm: stack.final_norm.as_ref().map(|n| NormLayer::new(sim, make, n)),
             relative: stack
                 .layers
@@ -182,7 +194,17 @@ impl Network {
             }
         });
         let extras = parameters(&shape.extras);
-        Network { facts: shape.clone(), embed, stacks, head_before, head_norm, head, extras }
+        Network {
+            facts: shape.clone(),
+            embed,
+            stacks,
+            head_before,
+            head_norm,
+            head,
+            extras,
+            quirks,
+            _buffers: buffers,
+        }
     }
 
     /// Every parameter in the order of the model.
@@ -298,6 +320,9 @@ impl Network {
         let Some(head) = &self.head else { return rows };
         sim.charged(Category::Logits, || {
             let mut logits = head.run(sim, &rows);
+            if self.quirks.shifts_logits {
+                logits = sim.shift(&logits);
+            }
             if facts.scaled {
                 logits = sim.scale(&logits);
             }
@@ -309,34 +334,6 @@ impl Network {
             logits
         })
     }
-}
-
-/// Families whose modelling file offers no `scaled_dot_product_attention` in transformers 5.17 (`_supports_sdpa`).
-pub(crate) fn only_eager(model_type: &str) -> bool {
-    matches!(
-        model_type,
-        "gptj"
-            | "gpt_neo"
-            | "codegen"
-            | "bloom"
-            | "mpt"
-            | "xglm"
-            | "gpt_oss"
-            | "deberta"
-            | "deberta-v2"
-            | "mpnet"
-            | "roformer"
-            | "longformer"
-            | "led"
-            | "gpt_neox_japanese"
-            | "funnel"
-            | "xlnet"
-            | "rembert"
-            | "convbert"
-            | "squeezebert"
-            | "layoutlm"
-            | "bigbird_pegasus"
-    )
 }
 
 /// Whether logits become fp32 before the loss (`ForCausalLMLoss`, `ForMaskedLMLoss`), or stay as they are.

@@ -13,9 +13,9 @@ pub(crate) struct Built {
     pub(crate) target_length: u64,
 }
 
-fn mode(shape: &ModelShape, plan: &Plan, offers: Offers) -> AttentionMode {
+pub(crate) fn mode(plan: &Plan, offers: Offers) -> AttentionMode {
     AttentionMode {
-        eager: plan.attention == Attention::Eager || only_eager(&shape.model_type),
+        eager: plan.attention == Attention::Eager,
         flash_package: plan.attention == Attention::Flash,
         offers,
     }
@@ -55,5 +55,7 @@ pub(crate) fn build(sim: &Sim, shape: &ModelShape, plan: &Plan, offers: Offers) 
         Network::new(sim, make, shape, lora.map(|l| (l, &picks as Picks<'_>)))
     });
     sim.allocator().empty_cache();
-    Built { network, mode: mode(shape, plan, offers), target_length: plan.generate.or(plan.seq).unwrap_or(1) }
+    let mut mode = mode(plan, offers);
+    mode.eager |= only_eager(&shape.model_type);
+    Built { network, mode, target_length: plan.generate.or(plan.seq).unwrap_or(1) }
 }

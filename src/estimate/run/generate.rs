@@ -36,8 +36,7 @@ pub(crate) fn generate(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan
         }
         drop(last);
     });
-    let (highs, reserved, ran_out) = sim.summary();
-    let trace = Trace { highs, reserved, ran_out };
+    let trace = Trace::of(sim);
     drop((inputs, workspace));
     trace
 }

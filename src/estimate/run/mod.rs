@@ -2,26 +2,42 @@
 
 mod build;
 mod generate;
+mod image;
 mod optimizer;
 mod train;
 
 pub(crate) use build::{Built, build};
 pub(crate) use generate::generate;
+pub(crate) use image::image;
 pub(crate) use train::train;
 
 use crate::estimate::outcome::Moment;
-use crate::estimate::sim::High;
+use crate::estimate::sim::{High, Sim};
+use build::mode;
 
 /// What a simulated run came to.
 pub(crate) struct Trace {
     /// Highs by moment.
     pub(crate) highs: Vec<(Moment, High)>,
     pub(crate) reserved: u64,
+    /// The largest single allocation.
+    pub(crate) largest: u64,
     /// A cap on reserved memory was too low.
     pub(crate) ran_out: bool,
 }
 
 impl Trace {
+    /// What a simulation came to.
+    fn of(sim: &Sim) -> Trace {
+        let allocator = sim.allocator();
+        Trace {
+            highs: allocator.highs().to_vec(),
+            reserved: allocator.peak_reserved(),
+            largest: allocator.largest(),
+            ran_out: allocator.ran_out(),
+        }
+    }
+
     /// The largest moment.
     pub(crate) fn peak(&self) -> (Moment, High) {
         let mut best = (Moment::Loaded, High::default());

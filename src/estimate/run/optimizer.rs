@@ -20,6 +20,10 @@ pub(crate) struct Trained {
 #[derive(Default)]
 pub(crate) struct OptimizerState {
     states: Vec<Tensor>,
+    /// Elements of a table whose 8-bit states are kept in fp32: transformers' Trainer registers embeddings so.
+    pub(crate) wide_table: Option<u64>,
+    /// transformers' Adafactor, in fp32 step by step; otherwise `torch.optim.Adafactor`.
+    pub(crate) in_fp32: bool,
     ready: bool,
 }
 
@@ -30,7 +34,7 @@ impl OptimizerState {
                 sim.charged(Category::OptimizerState, || self.init(sim, kind, trained));
                 self.ready = true;
             }
-            sim.charged(Category::OptimizerTemporaries, || update(sim, kind, walk, trained));
+            sim.charged(Category::OptimizerTemporaries, || self.update(sim, kind, walk, trained));
         });
     }
 
@@ -49,7 +53,9 @@ impl OptimizerState {
         let paged = matches!(kind, Optimizer::PagedAdamW | Optimizer::PagedAdamW8bit);
         for one in trained {
             let elements = one.tensor.elements();
-            let eight = eight && elements >= QUANTIZED_FROM;
+            // The table is the first parameter of its size; an untied head may have the same.
+            let wide = eight && self.wide_table.take_if(|table| *table == elements).is_some();
+            let eight = eight && elements >= QUANTIZED_FROM && !wide;
             let dtype = match (own, eight) {
                 (true, _) => one.tensor.dtype(),
                 (false, true) => DType::Int8,
@@ -74,31 +80,39 @@ impl OptimizerState {
     }
 }
 
-fn update(sim: &Sim, kind: Optimizer, walk: OptimizerImpl, trained: &[Trained]) {
-    match (kind, walk) {
-        (Optimizer::AdamW, OptimizerImpl::Foreach) => {
-            let roots: Vec<Tensor> =
-                trained.iter().map(|one| sim.empty(one.tensor.elements(), one.tensor.dtype())).collect();
-            drop(roots);
-        }
-        (Optimizer::AdamW, OptimizerImpl::Loop) => {
-            for one in trained {
-                let root = sim.empty(one.tensor.elements(), one.tensor.dtype());
-                let corrected = sim.empty(one.tensor.elements(), one.tensor.dtype());
-                drop((root, corrected));
+impl OptimizerState {
+    fn update(&self, sim: &Sim, kind: Optimizer, walk: OptimizerImpl, trained: &[Trained]) {
+        match (kind, walk) {
+            (Optimizer::AdamW, OptimizerImpl::Foreach) => {
+                let roots: Vec<Tensor> =
+                    trained.iter().map(|one| sim.empty(one.tensor.elements(), one.tensor.dtype())).collect();
+                drop(roots);
             }
-        }
-        (Optimizer::Adafactor, _) => {
-            for one in trained {
-                let n = one.tensor.elements();
-                // Gradient and parameter in fp32 where they are not, the squared gradient, the update.
-                let wide = (one.tensor.dtype() != DType::Fp32)
-                    .then(|| (sim.empty(n, DType::Fp32), sim.empty(n, DType::Fp32)));
-                let squared = sim.empty(n, DType::Fp32);
-                let update = sim.empty(n, DType::Fp32);
-                drop((squared, update, wide));
+            (Optimizer::AdamW, OptimizerImpl::Loop) => {
+                for one in trained {
+                    let root = sim.empty(one.tensor.elements(), one.tensor.dtype());
+                    let corrected = sim.empty(one.tensor.elements(), one.tensor.dtype());
+                    drop((root, corrected));
+                }
             }
+            (Optimizer::Adafactor, _) if self.in_fp32 => {
+                for one in trained {
+                    let n = one.tensor.elements();
+                    // Gradient and parameter in fp32 where they are not, the squared gradient, the update.
+                    let wide = (one.tensor.dtype() != DType::Fp32)
+                        .then(|| (sim.empty(n, DType::Fp32), sim.empty(n, DType::Fp32)));
+                    let squared = sim.empty(n, DType::Fp32);
+                    let update = sim.empty(n, DType::Fp32);
+                    drop((squared, update, wide));
+                }
+            }
+            (Optimizer::Adafactor, _) => {
+                // The product of row and column means, turned into the update in place.
+                for one in trained {
+                    drop(sim.empty(one.tensor.elements(), one.tensor.dtype()));
+                }
+            }
+            _ => {}
         }
-        _ => {}
     }
 }

@@ -4,7 +4,7 @@ use super::optimizer::{OptimizerState, Trained};
 use super::{Built, Trace};
 use crate::estimate::families::{Manner, Pass, cross_entropy, label_loss, upcasts_logits};
 use crate::estimate::outcome::Moment;
-use crate::estimate::plan::Plan;
+use crate::estimate::plan::{Plan, Stack};
 use crate::estimate::sim::{Category, Sim, Tensor};
 use crate::model::{DType, ModelShape};
 
@@ -22,7 +22,11 @@ pub(crate) fn train(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan, w
         .filter(Tensor::is_parameter)
         .map(|tensor| Trained { tensor })
         .collect();
+    let trainer = plan.stack != Stack::Plain;
+    let table = shape.embed.token.rows * shape.embed.token.width;
     let mut state = OptimizerState::default();
+    state.wide_table = trainer.then_some(table);
+    state.in_fp32 = trainer;
     let mut workspaces = Vec::new();
     let mut held: Option<(Tensor, Tensor)> = None;
     sim.allocator().reset_peaks();
@@ -55,8 +59,7 @@ pub(crate) fn train(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan, w
             one.tensor.drop_gradient();
         }
     }
-    let (highs, reserved, ran_out) = sim.summary();
-    let trace = Trace { highs, reserved, ran_out };
+    let trace = Trace::of(sim);
     drop((inputs, held, workspaces));
     trace
 }

@@ -51,6 +51,8 @@ pub(crate) struct Allocator {
     allocated: u64,
     reserved: u64,
     peak_reserved: u64,
+    /// The largest request so far.
+    largest: u64,
     totals: Totals,
     highs: Vec<(Moment, High)>,
     /// Cap on reserved memory, as `set_per_process_memory_fraction` sets it.
@@ -74,6 +76,10 @@ impl Allocator {
     #[cfg(test)]
     pub(crate) fn reserved(&self) -> u64 {
         self.reserved
+    }
+
+    pub(crate) fn largest(&self) -> u64 {
+        self.largest
     }
 
     pub(crate) fn peak_reserved(&self) -> u64 {
@@ -112,6 +118,7 @@ impl Allocator {
     pub(crate) fn allocate(&mut self, bytes: u64, category: Category) -> BlockId {
         let size = bytes.max(1).div_ceil(MIN_BLOCK) * MIN_BLOCK;
         let small = size <= SMALL_SIZE;
+        self.largest = self.largest.max(size);
         let pool = usize::from(!small);
         let found = self.free[pool].range((size, 0, 0)..).next().copied();
         let id = match found {

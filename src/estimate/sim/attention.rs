@@ -52,12 +52,13 @@ pub(crate) struct Call {
 }
 
 impl Kernel {
-    /// What `select_sdp_backend` takes. `learned`: the mask wants a gradient, which fused kernels do not give.
-    pub(crate) fn select(dtype: DType, masked: bool, learned: bool, heads: Heads, offers: Offers) -> Kernel {
+    /// What `select_sdp_backend` takes. `odd`: heads or a mask laid out as no
+    /// fused kernel takes them, or a mask that wants a gradient.
+    pub(crate) fn select(dtype: DType, masked: bool, odd: bool, heads: Heads, offers: Offers) -> Kernel {
         let half = matches!(dtype, DType::Bf16 | DType::Fp16);
         let even = heads.width == heads.value_width;
         let grouped = heads.heads != heads.kv_heads;
-        if learned {
+        if odd {
             Kernel::Math
         } else if offers.cudnn && half && heads.width.is_multiple_of(8) && heads.width <= 256 {
             Kernel::Cudnn

@@ -231,6 +231,21 @@ impl Sim {
         std::array::from_fn(|at| parts[at].clone())
     }
 
+    /// `torch.gather` of so many elements; its input is kept, and its gradient is as large as that.
+    pub(crate) fn gather(&self, x: &Tensor, elements: u64) -> Tensor {
+        let out = self.empty(elements, x.dtype());
+        if !self.taped(&[x]) {
+            return out;
+        }
+        let kept = self.save(x);
+        self.node(&out, &[x], move |sim, grad| {
+            let x = kept.get(sim);
+            let out = sim.empty(x.elements(), x.dtype());
+            drop((grad, x));
+            vec![Some(out)]
+        })
+    }
+
     /// `F.dropout` in training: the output and a mask of one byte an element.
     pub(crate) fn dropout(&self, x: impl Borrow<Tensor>, p: f64) -> Tensor {
         let x = x.borrow();

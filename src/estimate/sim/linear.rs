@@ -51,7 +51,7 @@ impl Sim {
             });
             drop((grad, held));
             // Rows were viewed as a matrix, and are viewed back.
-            vec![x.map(|x| x.viewed()), weight, bias]
+            vec![x.map(|x| x.viewed()), weight.map(|w| w.viewed()), bias]
         })
     }
 

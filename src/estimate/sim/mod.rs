@@ -4,6 +4,7 @@ mod allocator;
 mod attention;
 mod category;
 mod checkpoint;
+mod convolution;
 mod elementwise;
 mod linear;
 mod math_attention;

@@ -11,10 +11,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::allocator::{Allocator, BlockId, High};
+use super::allocator::{Allocator, BlockId};
 use super::category::Category;
 use super::checkpoint::Saves;
-use crate::estimate::outcome::Moment;
 use crate::model::DType;
 
 /// The machine: allocator, mode flags, the autocast cache.
@@ -181,12 +180,6 @@ impl Sim {
 
     pub(crate) fn set_multiprocessors(&self, count: u64) {
         self.0.multiprocessors.set(count);
-    }
-
-    /// Highs by moment, the reserved peak, and whether a cap was too low.
-    pub(crate) fn summary(&self) -> (Vec<(Moment, High)>, u64, bool) {
-        let allocator = self.0.allocator.borrow();
-        (allocator.highs().to_vec(), allocator.peak_reserved(), allocator.ran_out())
     }
 
     pub(crate) fn next_id(&self) -> u64 {

@@ -65,6 +65,7 @@ pub(in crate::model) fn resnet(
                 if same { identity } else { d.unit(identity, Conv::of(c_in, c_out, 1).stride(stride), None) };
             out = d.add(Op::Add { in_place: true }, &[out, shortcut]);
             x = d.act(out, Act::Relu);
+            d.name(identity, x);
             c_in = c_out;
         }
     }

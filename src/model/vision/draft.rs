@@ -4,16 +4,22 @@ use super::{Act, Goal, Net, Node, Op};
 
 pub(super) struct Draft {
     nodes: Vec<Node>,
+    named: Vec<(usize, usize)>,
 }
 
 impl Draft {
     pub(super) fn new() -> Draft {
-        Draft { nodes: vec![Node { op: Op::Image, inputs: Vec::new() }] }
+        Draft { nodes: vec![Node { op: Op::Image, inputs: Vec::new() }], named: Vec::new() }
     }
 
     pub(super) fn add(&mut self, op: Op, inputs: &[usize]) -> usize {
         self.nodes.push(Node { op, inputs: inputs.to_vec() });
         self.nodes.len() - 1
+    }
+
+    /// The block's own name for its input keeps it until the block returns.
+    pub(super) fn name(&mut self, value: usize, until: usize) {
+        self.named.push((value, until));
     }
 
     pub(super) fn conv(&mut self, x: usize, conv: Conv) -> usize {
@@ -52,6 +58,7 @@ impl Draft {
             multiple_of: 1,
             any_resolution: true,
             nodes: self.nodes,
+            named: self.named,
         }
     }
 }

@@ -67,6 +67,7 @@ fn efficientnet(name: &str, width: f64, depth: f64, dropout: f64, resolution: u6
                 out = d.add(Op::DropPath { p: 0.2 * f64::from(number) / total as f64 }, &[out]);
                 out = d.add(Op::Add { in_place: true }, &[out, identity]);
             }
+            d.name(identity, out);
             x = out;
             number += 1;
         }
@@ -134,6 +135,7 @@ fn mobilenet_v3(name: &str, blocks: &[Block], wide: u64, classes: u64) -> Net {
         if stride == 1 && c_in == c_out {
             out = d.add(Op::Add { in_place: true }, &[out, identity]);
         }
+        d.name(identity, out);
         x = out;
         last = c_out;
     }
@@ -173,6 +175,7 @@ fn mobilenet_v2(name: &str, classes: u64) -> Net {
             if stride == 1 && c_in == c_out {
                 out = d.add(Op::Add { in_place: false }, &[identity, out]);
             }
+            d.name(identity, out);
             x = out;
             c_in = c_out;
         }

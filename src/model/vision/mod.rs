@@ -165,6 +165,8 @@ pub struct Net {
     /// Whether another resolution can be fed at all (position tables are fixed).
     pub any_resolution: bool,
     pub nodes: Vec<Node>,
+    /// Values that a name of their block keeps until a later node has run: value, node.
+    pub named: Vec<(usize, usize)>,
 }
 
 /// A value's size without the batch: a map of channels x height x width; tokens have height 1.
@@ -309,6 +311,9 @@ impl Net {
             for input in &node.inputs {
                 last[*input] = index;
             }
+        }
+        for (value, until) in &self.named {
+            last[*value] = last[*value].max(*until);
         }
         last
     }

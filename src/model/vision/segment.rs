@@ -47,6 +47,9 @@ pub(super) fn unet(name: &str, base: u64, bilinear: bool, classes: u64) -> Net {
         x = double(&mut d, x, c_in, c_mid, c_out);
     }
     x = d.conv(x, Conv::of(base, classes, 1).biased());
+    for skip in skips {
+        d.name(skip, x);
+    }
     Net { multiple_of: 16, ..d.finish(&[x], name, Goal::Pixels, 512) }
 }
 

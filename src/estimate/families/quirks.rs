@@ -1,0 +1,105 @@
+//! Habits of single modelling files that no dimension tells (transformers 5.17), by `model_type`.
+
+/// Independent facts of a family's code.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one independent fact of a family")]
+pub(crate) struct Quirks {
+    /// Names keep the normed input and the attention's output bound while the feed-forward runs.
+    pub(crate) names_live_on: bool,
+    /// Eager attention takes the softmax in the scores' own type.
+    pub(crate) narrow_softmax: bool,
+    /// Keys and values are copied out to all heads before they are cached (Falcon's grouped architecture).
+    pub(crate) spreads_kv: bool,
+    /// One key and value head broadcast against all queries, with a mask of its own: no fused kernel takes that.
+    pub(crate) broadcast_kv: bool,
+    /// A hand-written activation that keeps nothing but its input (`GeLUFunction` of BLOOM).
+    pub(crate) lean_gelu: bool,
+    /// Linears of a class of its own, which bitsandbytes passes by.
+    pub(crate) own_linear: bool,
+    /// The second matrix of the feed-forward stays in fp32 when the rest is quantized (T5).
+    pub(crate) wide_output: bool,
+    /// Bytes of causal masks kept as buffers: for each position squared, in all.
+    pub(crate) mask_buffers: u64,
+    /// Logits are added a bias in a new tensor (BART).
+    pub(crate) shifts_logits: bool,
+}
+
+impl Quirks {
+    pub(crate) fn of(model_type: &str, kv_heads: u64, layers: u64) -> Quirks {
+        let falcon = model_type == "falcon";
+        Quirks {
+            names_live_on: matches!(
+                model_type,
+                "gpt2"
+                    | "gpt_bigcode"
+                    | "gpt_neo"
+                    | "stablelm"
+                    | "falcon"
+                    | "bloom"
+                    | "mpt"
+                    | "codegen"
+                    | "gptj"
+                    | "phi"
+                    | "gpt_neox"
+                    | "persimmon"
+            ),
+            narrow_softmax: matches!(
+                model_type,
+                "gpt2"
+                    | "bert"
+                    | "roberta"
+                    | "xlm-roberta"
+                    | "camembert"
+                    | "electra"
+                    | "distilbert"
+                    | "albert"
+                    | "bart"
+                    | "mbart"
+                    | "pegasus"
+                    | "deberta-v2"
+                    | "mpnet"
+                    | "falcon"
+                    | "whisper"
+            ),
+            spreads_kv: falcon && kv_heads > 1,
+            broadcast_kv: falcon && kv_heads == 1,
+            lean_gelu: model_type == "bloom",
+            own_linear: falcon,
+            wide_output: matches!(model_type, "t5" | "mt5" | "umt5"),
+            mask_buffers: match model_type {
+                "gpt_neo" => layers,
+                "gpt_bigcode" => 1,
+                _ => 0,
+            },
+            shifts_logits: matches!(model_type, "bart" | "mbart" | "pegasus" | "marian" | "blenderbot"),
+        }
+    }
+}
+
+/// Families whose modelling file offers no `scaled_dot_product_attention` (`_supports_sdpa`).
+pub(crate) fn only_eager(model_type: &str) -> bool {
+    matches!(
+        model_type,
+        "gptj"
+            | "gpt_neo"
+            | "codegen"
+            | "bloom"
+            | "mpt"
+            | "xglm"
+            | "gpt_oss"
+            | "deberta"
+            | "deberta-v2"
+            | "mpnet"
+            | "roformer"
+            | "longformer"
+            | "led"
+            | "gpt_neox_japanese"
+            | "funnel"
+            | "xlnet"
+            | "rembert"
+            | "convbert"
+            | "squeezebert"
+            | "layoutlm"
+            | "bigbird_pegasus"
+    )
+}
