@@ -82,7 +82,7 @@ pub fn resolve(asked: &Asked, model: &ModelFacts) -> Result<Plan, Problem> {
         asked.param_dtype.unwrap_or_else(|| stacks::load_dtype(method, stack, model.stored_dtype));
     let quant = asked.quant.unwrap_or(if method == Method::Qlora { Quant::Nf4 } else { Quant::None });
     let autocast = asked.autocast.unwrap_or_else(|| stacks::autocast(method, stack, param_dtype));
-    let optimizer = asked.optimizer.unwrap_or(Optimizer::AdamW);
+    let optimizer = asked.optimizer.unwrap_or_else(|| stacks::optimizer(stack));
     let loss = asked.loss.unwrap_or_else(|| stacks::loss(stack));
     let checkpointing = asked.gradient_checkpointing.unwrap_or_else(|| stacks::checkpoints(method, stack));
     let four_bit = matches!(quant, Quant::Nf4 | Quant::Fp4);

@@ -63,6 +63,11 @@ pub(super) fn checkpoints(method: Method, stack: Stack) -> bool {
     }
 }
 
+/// transformers 5 defaults to `adamw_torch_fused`; `torch.optim.AdamW` itself walks in foreach manner.
+pub(super) fn optimizer(stack: Stack) -> Optimizer {
+    if stack == Stack::Plain { Optimizer::AdamW } else { Optimizer::AdamWFused }
+}
+
 pub(super) fn loss(stack: Stack) -> LossKernel {
     match stack {
         Stack::Trl | Stack::Unsloth => LossKernel::Chunked,
@@ -103,7 +108,6 @@ pub(super) fn habits(setting: Setting) -> Habits {
     let plain = stack == Stack::Plain;
     let optimizer_impl = match optimizer {
         Optimizer::AdamWFused => OptimizerImpl::Fused,
-        Optimizer::AdamW if !plain => OptimizerImpl::Fused,
         Optimizer::AdamW | Optimizer::Sgd | Optimizer::SgdMomentum => OptimizerImpl::Foreach,
         // bitsandbytes' kernels update in place; Adafactor's foreach is off by default.
         Optimizer::AdamW8bit
