@@ -77,7 +77,8 @@ pub(super) fn qwen2_moe(c: &Config) -> Result<ModelShape, Problem> {
         top_k,
         width: c.need("moe_intermediate_size")?,
         shared_width: c.need("shared_expert_intermediate_size")?,
-        peft_rewrites: true,
+        // Measured with PEFT 0.21: adapters on the shared expert and its gate, none on the stacked experts.
+        peft_rewrites: false,
     };
     let mut moe = mixture(c, r.hidden, &facts);
     moe.shared_gate = Some(linear("shared_expert_gate", r.hidden, 1, false, Role::Router));
