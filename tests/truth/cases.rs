@@ -84,11 +84,7 @@ fn row(v: &Value, keep_outputs: bool) -> Case {
             "int8" => Quant::Int8,
             _ => Quant::None,
         }),
-<<<<<<< HEAD
-        double_quant: v["double_quant"].as_bool().or(Some(false)),
-=======
         double_quant: v["double_quant"].as_bool(),
->>>>>>> 7f40413 (Encoders, encoder-decoders, latent attention and experts; estimates beside 645 measured runs)
         optimizer: Some(optimizer(text(&v["optimizer"]))),
         gradient_checkpointing: v["gradient_checkpointing"].as_bool(),
         attention: Some(if text(&v["attention"]) == "eager" { Attention::Eager } else { Attention::Sdpa }),
