@@ -137,7 +137,9 @@ fn config(path: &str) -> String {
 
 /// Loops that name the model's outputs and keep them; `grads_resident`: gradients live through the next forward pass.
 pub(crate) fn published() -> Vec<Case> {
-    PUBLISHED.lines().map(|line| published_row(&serde_json::from_str(line).unwrap())).collect()
+    // Their inference rows are one forward pass with all logits, not generation.
+    let rows = PUBLISHED.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    rows.filter(|v| text(&v["case"]["method"]) != "inference").map(|v| published_row(&v)).collect()
 }
 
 fn published_row(v: &Value) -> Case {
@@ -146,7 +148,6 @@ fn published_row(v: &Value) -> Case {
     let half = dtype(text(&case["dtype"]));
     let amp = text(&case["master"]) == "amp";
     let kind = method(&case["method"]);
-    let full = kind == Method::Full;
     let mixed = match half {
         DType::Fp16 => Autocast::Fp16,
         _ => Autocast::Bf16,
@@ -158,8 +159,8 @@ fn published_row(v: &Value) -> Case {
         seq: case["seq"].as_u64(),
         batch: case["batch"].as_u64(),
         grad_accum: Some(if case["grads_resident"].as_bool() == Some(true) { 2 } else { 1 }),
-        param_dtype: Some(if amp && full { DType::Fp32 } else { half }),
-        autocast: Some(if amp && full { mixed } else { Autocast::None }),
+        param_dtype: Some(if amp { DType::Fp32 } else { half }),
+        autocast: Some(if amp { mixed } else { Autocast::None }),
         quant: Some(if qlora { Quant::Nf4 } else { Quant::None }),
         double_quant: case["double_quant"].as_bool().or(Some(false)),
         optimizer: Some(optimizer(text(&case["optimizer"]))),

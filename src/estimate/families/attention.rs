@@ -192,7 +192,11 @@ impl AttentionLayer {
         let dtype = sim.autocast().unwrap_or(query.dtype());
         // `use_gqa_in_sdpa`: with a mask, or wide heads, keys and values are repeated first.
         let grouped = facts.heads != kv_heads && !self.quirks.broadcast_kv;
-        let native = mask.is_none() && facts.head_dim == facts.v_head_dim && facts.head_dim <= 256;
+        // Before Ampere no kernel takes grouped heads, and 40 runs on a T4 show no scores in full: repeated there too.
+        let native = mask.is_none()
+            && facts.head_dim == facts.v_head_dim
+            && facts.head_dim <= 256
+            && pass.mode.offers.flash;
         let whole = pass.batch * facts.heads * keys;
         let (key, value, heads) = if grouped && !native {
             (
