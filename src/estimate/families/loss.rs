@@ -19,7 +19,8 @@ pub(crate) fn label_loss(sim: &Sim, logits: &Tensor, classes: u64) -> Tensor {
     })
 }
 
-fn log_loss(sim: &Sim, wide: &Tensor, classes: u64) -> Tensor {
+/// Log-softmax and its sum: one copy of the logits kept, two in backward.
+pub(super) fn log_loss(sim: &Sim, wide: &Tensor, classes: u64) -> Tensor {
     let rows = wide.elements() / classes.max(1);
     let dtype = wide.dtype();
     let targets = sim.empty(rows, DType::Int64);

@@ -12,6 +12,7 @@ mod norm;
 mod pass;
 mod quirks;
 mod rope;
+mod sliced_loss;
 mod weights;
 
 pub(crate) use block::Picks;

@@ -8,7 +8,9 @@ use super::norm::NormLayer;
 use super::pass::Pass;
 use super::quirks::Quirks;
 use super::rope::RopeStyle;
+use super::sliced_loss::OutputHead;
 use super::weights::{LoraPlan, Make, Projection};
+use crate::estimate::plan::CheckpointFlavour;
 use crate::estimate::sim::{Category, Sim, Tensor};
 use crate::model::{Embeddings, HeadTask, Layer, Linear, ModelShape, Position, Stack, StackRole};
 
@@ -44,7 +46,7 @@ pub(crate) struct Network {
     stacks: Vec<StackNet>,
     head_before: Vec<Projection>,
     head_norm: Option<NormLayer>,
-    head: Option<Projection>,
+    head: Option<OutputHead>,
     extras: Vec<Tensor>,
     quirks: Quirks,
     _buffers: Option<Tensor>,
@@ -53,7 +55,7 @@ pub(crate) struct Network {
 /// How a pass is run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Manner {
-    pub(crate) checkpoint: bool,
+    pub(crate) checkpoint: Option<CheckpointFlavour>,
     /// PEFT under checkpointing marks the embeddings' output as wanting a gradient.
     pub(crate) inputs_want_grad: bool,
 }
@@ -187,11 +189,14 @@ impl Network {
             shape.head.before.iter().map(|linear| Projection::new(sim, make, linear, false)).collect();
         let head_norm = shape.head.norm.as_ref().map(|n| NormLayer::new(sim, make, n));
         let head = shape.head.output.as_ref().map(|linear| {
-            if shape.head.tied {
+            let projection = if shape.head.tied {
                 Projection::tied(sim, &embed.table, linear, make)
             } else {
                 Projection::new(sim, make, linear, false)
-            }
+            };
+            let (scaled, capped) = (shape.head.scaled, shape.head.softcap.is_some());
+            let shifted = quirks.shifts_logits;
+            OutputHead { projection: Rc::new(projection), shifted, scaled, capped }
         });
         let extras = parameters(&shape.extras);
         Network {
@@ -238,7 +243,7 @@ impl Network {
         }
         if let Some(head) = &self.head {
             let mut of_head = Vec::new();
-            head.collect(&mut of_head);
+            head.projection.collect(&mut of_head);
             all.extend(of_head.into_iter().skip(usize::from(self.facts.head.tied)));
         }
         all.extend(self.extras.iter().cloned());
@@ -282,13 +287,19 @@ impl Network {
             let heads = facts.first().map_or(1, |l| l.attention.heads);
             pass.position_bias = Some(sim.embedding(relative, pass.length * pass.keys(), heads));
         }
+        // A reentrant region hands back the gradient of its one input; what a block sees beside it needs the other kind.
+        let shares = pass.memory.is_some() || pass.position_bias.is_some();
+        let flavour =
+            manner.checkpoint.map(|flavour| if shares { CheckpointFlavour::NonReentrant } else { flavour });
         let pass = Rc::new(pass);
         for block in &stack.blocks {
-            hidden = if manner.checkpoint {
-                let (block, pass) = (Rc::clone(block), Rc::clone(&pass));
-                sim.checkpoint(&hidden, move |sim, x| block.run(sim, x, &pass))
-            } else {
-                block.run(sim, &hidden, &pass)
+            let (own, told) = (Rc::clone(block), Rc::clone(&pass));
+            let run = move |sim: &Sim, x: &Tensor| own.run(sim, x, &told);
+            hidden = match flavour {
+                None => block.run(sim, &hidden, &pass),
+                Some(CheckpointFlavour::NonReentrant) => sim.checkpoint(&hidden, run),
+                Some(CheckpointFlavour::Reentrant) => sim.checkpoint_reentrant(&hidden, false, run),
+                Some(CheckpointFlavour::Offloaded) => sim.checkpoint_reentrant(&hidden, true, run),
             };
         }
         if let Some(norm) = &stack.final_norm {
@@ -318,21 +329,13 @@ impl Network {
             rows = norm.run(sim, &rows);
         }
         let Some(head) = &self.head else { return rows };
-        sim.charged(Category::Logits, || {
-            let mut logits = head.run(sim, &rows);
-            if self.quirks.shifts_logits {
-                logits = sim.shift(&logits);
-            }
-            if facts.scaled {
-                logits = sim.scale(&logits);
-            }
-            if facts.softcap.is_some() {
-                logits = sim.scale(&logits);
-                logits = sim.of_result(&logits);
-                logits = sim.scale(&logits);
-            }
-            logits
-        })
+        sim.charged(Category::Logits, || head.run(sim, &rows))
+    }
+
+    /// The output head, where nothing stands between the last hidden state and it.
+    pub(crate) fn output_head(&self) -> Option<&OutputHead> {
+        let bare = self.head_before.is_empty() && self.head_norm.is_none();
+        self.head.as_ref().filter(|_| bare && self.facts.head.task != HeadTask::Classification)
     }
 }
 

@@ -125,6 +125,10 @@ impl Projection {
         self.adapter = Some(Adapter { rank: plan.rank, dropout: plan.dropout, down, up });
     }
 
+    pub(crate) fn weight(&self) -> &Tensor {
+        &self.weight
+    }
+
     /// Every parameter, trained or not.
     pub(crate) fn collect(&self, into: &mut Vec<Tensor>) {
         into.push(self.weight.clone());

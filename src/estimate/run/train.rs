@@ -4,7 +4,7 @@ use super::optimizer::{OptimizerState, Trained};
 use super::{Built, Trace};
 use crate::estimate::families::{Manner, Pass, cross_entropy, label_loss, upcasts_logits};
 use crate::estimate::outcome::Moment;
-use crate::estimate::plan::{Plan, Stack};
+use crate::estimate::plan::{LossKernel, Plan, Stack};
 use crate::estimate::sim::{Category, Sim, Tensor};
 use crate::model::{DType, ModelShape};
 
@@ -28,7 +28,7 @@ pub(crate) fn train(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan, w
     state.wide_table = trainer.then_some(table);
     state.in_fp32 = trainer;
     let mut workspaces = Vec::new();
-    let mut held: Option<(Tensor, Tensor)> = None;
+    let mut held: Option<(Tensor, Option<Tensor>)> = None;
     sim.allocator().reset_peaks();
     sim.allocator().enter(Moment::Loaded);
     for step in 0..STEPS {
@@ -64,10 +64,10 @@ pub(crate) fn train(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan, w
     trace
 }
 
-fn forward(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan) -> (Tensor, Tensor) {
+fn forward(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan) -> (Tensor, Option<Tensor>) {
     sim.charged(Category::Activations, || {
         let manner = Manner {
-            checkpoint: plan.gradient_checkpointing,
+            checkpoint: plan.gradient_checkpointing.then_some(plan.habits.checkpointing),
             inputs_want_grad: plan.trains_adapters() && plan.gradient_checkpointing,
         };
         let pass = |length| Pass { training: true, ..Pass::of(plan.batch, length, built.mode) };
@@ -76,6 +76,9 @@ fn forward(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan) -> (Tensor
         let length = if memory.is_some() { built.target_length } else { seq };
         let hidden = built.network.hidden(sim, Pass { memory, ..pass(length) }, manner);
         sim.allocator().enter(Moment::Loss);
+        if let Some(loss) = sliced(sim, built, plan, &hidden) {
+            return (loss, None);
+        }
         let logits = built.network.logits(sim, &hidden, plan.batch);
         drop(hidden);
         let classes = shape.head.output.as_ref().map_or(shape.vocab, |output| output.d_out);
@@ -84,6 +87,23 @@ fn forward(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan) -> (Tensor
         } else {
             label_loss(sim, &logits, classes)
         };
-        (loss, logits)
+        if plan.habits.fp32_outputs {
+            // accelerate's wrapper converts all outputs once the forward pass is over.
+            drop(sim.charged(Category::Logits, || sim.to(&logits, DType::Fp32)));
+        }
+        (loss, Some(logits))
     })
+}
+
+/// The loss without all logits at once, where the plan says so.
+fn sliced(sim: &Sim, built: &Built, plan: &Plan, hidden: &Tensor) -> Option<Tensor> {
+    let head = built.network.output_head()?;
+    let tokens = plan.tokens_per_batch()?;
+    let slice = plan.habits.loss_chunk_tokens.unwrap_or(tokens);
+    match (plan.loss, plan.stack) {
+        (LossKernel::Full, _) => None,
+        (LossKernel::Chunked, Stack::Unsloth) => Some(head.in_forward(sim, hidden, slice, true)),
+        (LossKernel::Chunked, _) => Some(head.checkpointed(sim, hidden, slice)),
+        (LossKernel::Fused, _) => Some(head.in_forward(sim, hidden, head.liger_slice(tokens), false)),
+    }
 }

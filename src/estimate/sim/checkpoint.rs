@@ -106,8 +106,12 @@ impl Sim {
         if !self.taped(&[x]) && !self.grad_is_on() {
             return run(self, x);
         }
-        let input = x.clone();
         self.retag(x, Category::CheckpointInputs);
+        self.region(x, run)
+    }
+
+    fn region(&self, x: &Tensor, run: impl Fn(&Sim, &Tensor) -> Tensor + 'static) -> Tensor {
+        let input = x.clone();
         let region = Rc::new(Region {
             run: Box::new(move |sim| run(sim, &input)),
             autocast: self.autocast(),
@@ -120,5 +124,46 @@ impl Sim {
         let result = (region.run)(self);
         *self.saves() = before;
         result
+    }
+
+    /// `checkpoint` of a part of a larger tensor: nothing of its own is kept.
+    pub(crate) fn checkpoint_part(
+        &self,
+        x: &Tensor,
+        run: impl Fn(&Sim, &Tensor) -> Tensor + 'static,
+    ) -> Tensor {
+        self.region(x, run)
+    }
+
+    /// `checkpoint(run, x, use_reentrant=True)`: the first pass records nothing; backward runs the region with a tape
+    /// of its own, to its end, and through it. `offloaded`: the input waits in host memory (Unsloth's
+    /// `offloaded_gradient_checkpoint`).
+    pub(crate) fn checkpoint_reentrant(
+        &self,
+        x: &Tensor,
+        offloaded: bool,
+        run: impl Fn(&Sim, &Tensor) -> Tensor + 'static,
+    ) -> Tensor {
+        let out = self.with_grad(false, || run(self, x));
+        if !self.taped(&[x]) {
+            return out;
+        }
+        self.retag(x, Category::CheckpointInputs);
+        let (elements, dtype, autocast) = (x.elements(), x.dtype(), self.autocast());
+        let kept = (!offloaded).then(|| x.detached());
+        self.node(&out, &[x], move |sim, grad| {
+            let back = || sim.charged(Category::CheckpointInputs, || sim.empty(elements, dtype));
+            let input = sim.require_grad(&kept.unwrap_or_else(back));
+            let again = || sim.with_autocast(autocast, || run(sim, &input));
+            let result = sim.with_grad(true, || sim.charged(Category::Activations, again));
+            sim.backward(&result, grad);
+            drop(result);
+            let own = input.gradient();
+            input.drop_gradient();
+            if let Some(own) = &own {
+                sim.retag(own, Category::Temporaries);
+            }
+            vec![own]
+        })
     }
 }

@@ -118,6 +118,14 @@ impl Tensor {
         self.0.edge.clone()
     }
 
+    /// The parameter's accumulated gradient.
+    pub(crate) fn gradient(&self) -> Option<Tensor> {
+        match &self.0.edge {
+            Edge::Parameter(leaf) => leaf.gradient.borrow().clone(),
+            _ => None,
+        }
+    }
+
     /// `zero_grad(set_to_none=True)`.
     pub(crate) fn drop_gradient(&self) {
         if let Edge::Parameter(leaf) = &self.0.edge {
