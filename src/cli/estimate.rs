@@ -98,7 +98,8 @@ pub struct EstimateArgs {
     #[arg(long, value_enum, value_name = "KERNEL", help_heading = "Training")]
     pub loss: Option<LossKernel>,
 
-    /// A GPU to fit on: catalogue id, alias or name, `all`, or `local` (this machine's); repeatable
+    /// A GPU to fit on: catalogue id, alias or name, `all`, `local` (this machine's), or a recorded env document;
+    /// repeatable
     /// [default: local if there is one]
     #[arg(long, value_name = "GPU", help_heading = "The GPU")]
     pub gpu: Vec<String>,

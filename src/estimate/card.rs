@@ -50,13 +50,16 @@ impl Card {
 
     /// `None` where the device's memory could not be read.
     pub fn from_device(device: &GpuDevice, catalog: &Catalog) -> Option<Card> {
-        let memory = device.memory?;
-        let row = catalog.of_device(&device.name, Some(memory.total));
+        let total = device.memory.map(|memory| memory.total);
+        // The budget knows slices of a card and memory shared with the host.
+        let budget = device.conclusions.as_ref().and_then(|conclusions| conclusions.budget);
+        let memory = budget.map(|budget| budget.total).or(device.memory.map(|memory| memory.usable()))?;
+        let row = catalog.of_device(&device.name, total);
         let spec = row.map(|row| row.spec.clone());
         Some(Card {
             id: spec.as_ref().map_or_else(|| device.uuid.clone(), |spec| spec.id.clone()),
             name: device.name.clone(),
-            memory: memory.usable(),
+            memory,
             memory_basis: MemoryBasis::Read,
             compute_capability: device.compute_capability,
             sm_count: device.sm_count.or(spec.as_ref().map(|spec| spec.sm_count)),

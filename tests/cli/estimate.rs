@@ -282,3 +282,36 @@ fn every_card_of_the_catalogue_is_a_row() {
     let totals: Vec<u64> = fits.iter().map(|fit| bytes(&fit["memory_total"])).collect();
     assert!(totals.is_sorted(), "smallest first");
 }
+
+#[test]
+fn stacks_and_loss_kernels_are_simulated_apart() {
+    let peak = |flags: &str| {
+        let plan = "estimate gpt2 --seq 512 --batch 8 --method lora --gradient-checkpointing --format json";
+        bytes(&Run::new(&format!("{plan} {flags}")).json()["body"]["peak"]["allocated"]["expected"])
+    };
+    let full = peak("--loss full");
+    assert!(peak("--loss chunked") < full && peak("--loss fused") < full, "no kernel holds all logits");
+    let (kept, offloaded) = (peak("--loss fused --stack axolotl"), peak("--loss fused --stack unsloth"));
+    assert!(offloaded < kept, "block inputs wait in host memory: {offloaded} {kept}");
+}
+
+#[test]
+fn a_recorded_machine_is_a_card_to_fit_on() {
+    let gib = 1_u64 << 30;
+    let document = serde_json::json!({
+        "kind": "env", "schema": 1, "tool_version": "0", "body": {"usable": true, "gpus": [{
+            "index": 0, "uuid": "GPU-00000000-0000-0000-0000-000000000000", "name": "NVIDIA H100 80GB HBM3",
+            "memory": {"total": 80 * gib, "reserved": gib, "used": 0, "free": 79 * gib, "meter": "v2"}
+        }]}
+    });
+    let run =
+        Run::new(&format!("{SMALL} --gpu env.json --format json")).file("env.json", document.to_string());
+    let fit = &run.json()["body"]["fits"][0];
+    assert_eq!((&fit["gpu"], bytes(&fit["memory_total"])), (&"h100-sxm".into(), 79 * gib));
+    let none =
+        document.to_string().replace("GPU-0000", "GPU-1000").replace("\"gpus\":[{", "\"gpus\":[],\"x\":[{");
+    Run::new(&format!("{SMALL} --gpu env.json")).file("env.json", none).refuses(
+        "error: `env.json`: no GPU of that document can be used by a program\n\
+         hint: `onecard env --replay FILE` says why\n",
+    );
+}

@@ -298,7 +298,6 @@ fn advice(page: &mut Page, body: &EstimateBody) {
     page.heading(Message::new("heading-advice"));
     let asked = !body.fits.is_empty();
     let mut columns = vec![
-        column(Message::new("column-change"), false),
         column(Message::new("column-flag"), false),
         column(Message::new("column-leads-to"), true),
         column(Message::new("column-saves"), true),
@@ -306,20 +305,21 @@ fn advice(page: &mut Page, body: &EstimateBody) {
     if asked {
         columns.push(column(Message::new("column-fit"), false));
     }
-    columns.push(column(Message::new("column-experiment"), false));
+    columns.push(column(Message::new("column-change"), false));
     let mut table = Table::new(columns);
     for row in &body.advice {
         let mut cells = vec![
-            Cell::new(row.change.clone()),
             Cell::text(row.flag.clone()),
             Cell::bytes(row.peak_process),
-            Cell::bytes(row.saves),
+            if row.saves == Bytes::ZERO { Cell::absent() } else { Cell::bytes(row.saves) },
         ];
         if asked {
             cells.push(Cell::or_absent(row.fit, |fit| Cell::new(verdict(fit)).tone(tone(fit))));
         }
         let tone = if row.experiment == Experiment::Changed { Tone::Doubt } else { Tone::Plain };
-        cells.push(Cell::new(row.effect.clone()).tone(tone));
+        let text =
+            Message::new("advice-line").with("change", row.change.clone()).with("effect", row.effect.clone());
+        cells.push(Cell::new(text).tone(tone));
         table.row(cells);
     }
     page.table(table);
