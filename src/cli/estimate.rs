@@ -38,7 +38,7 @@ pub struct EstimateArgs {
     /// What is trained, if anything [default: full]
     #[arg(long, value_enum, value_name = "METHOD", help_heading = "The run")]
     pub method: Option<Method>,
-    /// [default: from the model]
+    /// What the model is used for [default: from the model]
     #[arg(long, value_enum, value_name = "TASK", help_heading = "The run")]
     pub task: Option<Task>,
     /// Tokens of a sequence [default: 2048, or the model's limit if lower]
@@ -70,7 +70,7 @@ pub struct EstimateArgs {
     #[arg(long, help_heading = "Precision")]
     pub no_double_quant: bool,
 
-    /// [default: adamw]
+    /// What steps the parameters [default: adamw]
     #[arg(long, value_enum, value_name = "NAME", help_heading = "Training")]
     pub optimizer: Option<Optimizer>,
     /// Recompute activations in backward instead of keeping them [default: on for qlora, else off]

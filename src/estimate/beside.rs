@@ -68,7 +68,7 @@ pub struct Counts {
 pub fn beside(plan: &Plan, estimate: &Estimate, counts: Counts, steps: Option<u64>) -> Beside {
     let files = Bytes(counts.params.saturating_mul(counts.stored_bits).div_ceil(8));
     let loaded = Bytes(counts.params.saturating_mul(plan.param_dtype.bits()).div_ceil(8));
-    let states = term(estimate, "optimizer_state");
+    let states = estimate.most_of("optimizer_state").map_or(Bytes::ZERO, |bytes| bytes.expected);
     let paged = match plan.optimizer {
         Optimizer::PagedAdamW | Optimizer::PagedAdamW8bit if plan.trains() => states,
         _ => Bytes::ZERO,
@@ -109,8 +109,4 @@ pub fn beside(plan: &Plan, estimate: &Estimate, counts: Counts, steps: Option<u6
         },
         basis: Message::new("basis-beside"),
     }
-}
-
-fn term(estimate: &Estimate, name: &str) -> Bytes {
-    estimate.ledger.iter().filter(|row| row.term == name).map(|row| row.bytes.expected).sum()
 }

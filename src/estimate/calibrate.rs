@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::outcome::{Estimate, Peak};
+use super::outcome::{Estimate, LedgerRow, Peak};
 use crate::units::{ByteRange, Bytes, Span};
 
 /// What a probe measured, in bytes.
@@ -63,7 +63,9 @@ const PER_E: f64 = 0.04;
 const TOO_SMALL: f64 = 0.02;
 
 pub fn standing(estimate: &Estimate) -> Bytes {
-    let rows = estimate.ledger.iter().filter(|row| STANDING.contains(&row.term.as_str()));
+    let peak = estimate.peak_moment();
+    let alive = |row: &&LedgerRow| peak.is_none_or(|moment| row.moments.contains(&moment));
+    let rows = estimate.ledger.iter().filter(alive).filter(|row| STANDING.contains(&row.term.as_str()));
     // A plan whose peak lies before its first optimizer step cannot hold more than the peak.
     rows.map(|row| row.bytes.expected).sum::<Bytes>().min(estimate.peak.allocated.expected)
 }

@@ -31,6 +31,9 @@ pub struct Work {
     /// Kernels launched, and once more by the optimizer's step.
     pub kernels: f64,
     pub step_kernels: f64,
+    /// Bytes that each of several ranks sends over its link, a micro-batch and once a step.
+    pub link_bytes: f64,
+    pub step_link_bytes: f64,
     /// Inference: bytes that one decoding step reads, at the middle of the reply.
     pub decode_bytes: f64,
     pub decode_kernels: f64,
@@ -231,7 +234,30 @@ pub fn work(shape: &ModelShape, plan: &Plan, trainable: u64) -> Option<Work> {
         return None;
     }
     let pass = forward(shape, plan, seq, batch);
-    Some(if plan.trains() { training(&pass, plan, trainable as f64) } else { inference(shape, &pass, plan) })
+    if !plan.trains() {
+        return Some(inference(shape, &pass, plan));
+    }
+    let mut work = training(&pass, plan, trainable as f64);
+    if plan.gpus > 1 {
+        (work.link_bytes, work.step_link_bytes) =
+            communication(plan, shape.total_params() as f64, trainable as f64);
+    }
+    Some(work)
+}
+
+/// A ring of N ranks moves (N - 1) / N of a tensor through each link for a gather or a scatter, twice that for a
+/// reduction to all. With divided parameters each micro-batch gathers them forward and backward and scatters gradients
+/// (arXiv 1910.02054, section 7); otherwise gradients are reduced once a step.
+fn communication(plan: &Plan, params: f64, trainable: f64) -> (f64, f64) {
+    let ring = (plan.gpus as f64 - 1.0) / plan.gpus as f64;
+    let own = if plan.trains_adapters() { plan.habits.adapter_dtype } else { plan.param_dtype };
+    let gathered = plan.autocast.dtype().unwrap_or(plan.param_dtype).bits() as f64 / 8.0;
+    let reduced = if plan.zero > 0 || plan.fsdp { gathered } else { own.bits() as f64 / 8.0 };
+    if plan.zero == 3 || plan.fsdp {
+        (ring * (2.0 * params * gathered + trainable * reduced), 0.0)
+    } else {
+        (0.0, 2.0 * ring * trainable * reduced)
+    }
 }
 
 fn training(pass: &Pass, plan: &Plan, trainable: f64) -> Work {
@@ -267,8 +293,7 @@ fn training(pass: &Pass, plan: &Plan, trainable: f64) -> Work {
         // Non-reentrant checkpointing calls Python for each tensor that it packs and unpacks.
         kernels: pass.kernels * (3.0 + again * 2.0),
         step_kernels: 40.0,
-        decode_bytes: 0.0,
-        decode_kernels: 0.0,
+        ..Work::default()
     }
 }
 

@@ -64,6 +64,21 @@ pub struct Peak {
     pub process: ByteRange,
 }
 
+impl Estimate {
+    /// The moment with the most live memory.
+    pub fn peak_moment(&self) -> Option<Moment> {
+        // The first of equals, as a page shows it.
+        let most = self.moments.iter().map(|row| row.bytes).max()?;
+        self.moments.iter().find(|row| row.bytes == most).map(|row| row.moment)
+    }
+
+    /// The most that a term ever holds. Its rows hold for different moments and never add up.
+    pub fn most_of(&self, term: &str) -> Option<ByteRange> {
+        let rows = self.ledger.iter().filter(|row| row.term == term);
+        rows.map(|row| row.bytes).max_by_key(|bytes| bytes.expected)
+    }
+}
+
 /// Memory of one rank of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {

@@ -46,6 +46,7 @@ pub enum Autocast {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Quant {
+    /// As `--param-dtype` says
     None,
     /// bitsandbytes NormalFloat, 4 bits and a scale for each block of 64
     Nf4,
@@ -57,18 +58,23 @@ pub enum Quant {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 pub enum Optimizer {
+    /// `torch.optim.AdamW` as it is by default
     #[serde(rename = "adamw")]
     #[value(name = "adamw")]
     AdamW,
+    /// The same with `fused=True`
     #[serde(rename = "adamw-fused")]
     #[value(name = "adamw-fused")]
     AdamWFused,
+    /// bitsandbytes, states in 8 bits
     #[serde(rename = "adamw-8bit")]
     #[value(name = "adamw-8bit")]
     AdamW8bit,
+    /// bitsandbytes, states in memory that the driver may move to the host
     #[serde(rename = "paged-adamw")]
     #[value(name = "paged-adamw")]
     PagedAdamW,
+    /// Both
     #[serde(rename = "paged-adamw-8bit")]
     #[value(name = "paged-adamw-8bit")]
     PagedAdamW8bit,
@@ -104,8 +110,11 @@ pub enum Stack {
     Trainer,
     /// `trl.SFTTrainer`
     Trl,
+    /// LLaMA-Factory
     LlamaFactory,
+    /// Axolotl
     Axolotl,
+    /// Unsloth
     Unsloth,
 }
 

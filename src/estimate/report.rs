@@ -122,8 +122,7 @@ fn trained(now: &Answer, params: u64) -> u64 {
     if !now.plan.trains_adapters() {
         return params;
     }
-    let rows = now.estimate.ledger.iter().filter(|row| row.term == "adapters");
-    let bytes: Bytes = rows.map(|row| row.bytes.expected).sum();
+    let bytes = now.estimate.most_of("adapters").map_or(Bytes::ZERO, |bytes| bytes.expected);
     bytes.get() * 8 / now.plan.habits.adapter_dtype.bits()
 }
 

@@ -67,7 +67,7 @@ fn inference(ranks: f64) -> Division {
 }
 
 fn data_parallel(estimate: &Estimate) -> Division {
-    let gradients = row(estimate, "gradients");
+    let gradients = estimate.most_of("gradients").unwrap_or(Span::exact(Bytes::ZERO));
     let buckets = Message::new("basis-ddp-buckets");
     let moments = vec![Moment::Forward, Moment::Loss, Moment::Backward, Moment::OptimizerStep];
     Division { factors: Vec::new(), added: vec![("communication_buffers", gradients, moments, buckets)] }
@@ -144,11 +144,6 @@ fn fsdp(plan: &Plan, units: Units, ranks: f64) -> Division {
         factors,
         added: vec![("communication_buffers", buffers, moments, Message::new("basis-fsdp-units"))],
     }
-}
-
-fn row(estimate: &Estimate, term: &str) -> ByteRange {
-    let rows = estimate.ledger.iter().filter(|row| row.term == term);
-    rows.map(|row| row.bytes).fold(Span::exact(Bytes::ZERO), |sum, bytes| sum + bytes)
 }
 
 fn divide(estimate: &Estimate, division: &Division) -> Estimate {

@@ -8,6 +8,7 @@
 //! - copy-like kernels reach 75 to 90 % of the bandwidth; compilers and hand-written kernels halve what they move.
 //! - eager PyTorch launches a kernel every 5 to 40 microseconds by host: Qwen-1.8B at 512 tokens took 14 an operation on
 //!   an A100's host, checkpointed 7B steps of 1024 and of 2048 tokens the same time on an H200's.
+//! - several GPUs: a ring's traffic over NVLink or PCIe, hidden behind computation wholly, in part, or not at all.
 //! - decoding in eager code reached 27 to 31 % of the bandwidth (litgpt, Qwen-7B on A100), tuned engines 79 % (MLC).
 //!
 //! `tests/timing.rs` holds this against measured and published steps.
@@ -26,6 +27,10 @@ const PRODUCTS: Span<f64> = Span { low: 0.45, expected: 0.65, high: 0.8 };
 /// Cards whose tensor cores are halved with fp32 accumulation keep them busy, at clocks above the stated boost.
 const HALVED_PRODUCTS: Span<f64> = Span { low: 0.65, expected: 0.85, high: 1.0 };
 const BANDWIDTH: Span<f64> = Span { low: 0.55, expected: 0.75, high: 0.9 };
+/// Share of communication that is not hidden behind computation.
+const EXPOSED: Span<f64> = Span { low: 0.0, expected: 0.4, high: 1.0 };
+/// Share of a link's rate that collectives reach.
+const LINK: f64 = 0.8;
 const DECODING: Span<f64> = Span { low: 0.2, expected: 0.3, high: 0.7 };
 /// Share of their bytes that kernels beside the products move: fused by a compiler or by hand it is half.
 const FUSED: f64 = 0.5;
@@ -102,6 +107,16 @@ fn peak(plan: &Plan, card: &Card) -> Result<(f64, DType), NoTime> {
         _ => peaks.fp32,
     };
     gflops.map(|gflops| (f64::from(gflops) * 1e9, dtype)).ok_or(NoTime::NoPeak)
+}
+
+/// One direction of the link between equal cards, bytes a second: NVLink where the card has it, else PCIe x16
+/// (15.75 GB/s in generation 3, doubled by each).
+fn link(card: &Card) -> f64 {
+    let Some(spec) = &card.spec else { return 15.75e9 };
+    match spec.nvlink_mb_per_s {
+        Some(both) => f64::from(both) * 1e6 / 2.0,
+        None => 15.75e9 * f64::from(1_u32 << spec.pcie_gen.saturating_sub(3).min(4)),
+    }
 }
 
 fn products(card: &Card) -> Span<f64> {
@@ -186,6 +201,11 @@ pub fn time(plan: &Plan, work: &Work, card: &Card, pace: Option<Pace>) -> Result
                 expected: token(DECODING.expected, LAUNCH.expected),
                 high: token(DECODING.low, LAUNCH.high),
             };
+    }
+    if plan.gpus > 1 {
+        let sent = work.link_bytes * plan.grad_accum as f64 + work.step_link_bytes;
+        let seconds = sent / (link(card) * LINK);
+        step = step + EXPOSED.map(|share| seconds * share);
     }
     let step = pace.map_or(step, |pace| pace.applied(step));
     let flops = work.flops * plan.grad_accum as f64;
