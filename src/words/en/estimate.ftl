@@ -198,7 +198,7 @@ basis-zero-buffers = DeepSpeed's reduce and allgather buckets of 5e8 elements, a
 basis-fsdp-units = FSDP gathers the running layer and the one ahead of it
 basis-time = Products at 45 to 80 % of the card's dense peak (65 to 100 % where fp32 accumulation halves it), other kernels at 55 to 90 % of its bandwidth, 5 to 40 µs a kernel launch; decoding at 20 to 70 % of the bandwidth. Measured and published steps lie within.
 basis-time-measured = The probed run on this kind of card took { $ratio } times the time expected of it; the same factor was applied here.
-basis-beside = from_pretrained's loading, the Trainer's checkpoint layout and defaults, 0.8 to 6 GiB for the process itself
+basis-beside = from_pretrained's loading, the Trainer's checkpoint layout and defaults, 1 to 6 GiB for the process itself
 
 ## Advice
 advice-batch = batch { $from } to { $to }
