@@ -151,13 +151,14 @@ impl Products<'_> {
         a: &DeviceBuffer<'_>,
         b: &DeviceBuffer<'_>,
         c: &DeviceBuffer<'_>,
+        workspace: &DeviceBuffer<'_>,
     ) -> Result<(), String> {
         let (kind, compute) = match task {
             Task::Fp64 => (R_64F, COMPUTE_64F),
             Task::Tf32 => (R_32F, COMPUTE_32F_FAST_TF32),
             Task::Fp16 => (R_16F, COMPUTE_32F),
             Task::Bf16 => (R_16BF, COMPUTE_32F),
-            Task::Fp8 => return self.light_product(n, a, b, c),
+            Task::Fp8 => return self.light_product(n, a, b, c, workspace),
             _ => (R_32F, COMPUTE_32F),
         };
         let edge = i32::try_from(n).map_err(|error| error.to_string())?;
@@ -195,6 +196,7 @@ impl Products<'_> {
         a: &DeviceBuffer<'_>,
         b: &DeviceBuffer<'_>,
         c: &DeviceBuffer<'_>,
+        workspace: &DeviceBuffer<'_>,
     ) -> Result<(), String> {
         let library =
             self.cublas.light.as_ref().ok_or_else(|| Message::new("bench-no-cublaslt").to_string())?;
@@ -242,8 +244,8 @@ impl Products<'_> {
                         c.address,
                         output,
                         std::ptr::null(),
-                        0,
-                        0,
+                        workspace.address,
+                        workspace.size as usize,
                         std::ptr::null_mut(),
                     ))
                 });

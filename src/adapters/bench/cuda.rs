@@ -72,7 +72,7 @@ pub(super) struct Context {
 pub(super) struct DeviceBuffer<'c> {
     context: &'c Context,
     pub(super) address: u64,
-    size: u64,
+    pub(super) size: u64,
 }
 
 pub(super) struct PinnedBuffer<'c> {
