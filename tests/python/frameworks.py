@@ -173,6 +173,32 @@ def ddp():
     dist.destroy_process_group()
 
 
+def deepspeed():
+    for name, value in {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29617}.items():
+        os.environ.setdefault(name, str(value))
+    import deepspeed
+
+    model = net()
+    groups = [
+        {"params": [p for n, p in model.named_parameters() if "weight" in n]},
+        {"params": [p for n, p in model.named_parameters() if "bias" in n], "weight_decay": 0.0},
+    ]
+    config = {
+        "train_micro_batch_size_per_gpu": 4,
+        "gradient_accumulation_steps": 2,
+        "zero_optimization": {"stage": 1},
+        "zero_allow_untested_optimizer": True,
+        "bf16": {"enabled": True},
+    }
+    engine = deepspeed.initialize(model=model, optimizer=torch.optim.AdamW(groups, lr=0.01), config=config)[0]
+    for _ in range(STEPS * 2):
+        x, y = torch.randn(4, 8).bfloat16(), torch.randn(4, 1).bfloat16()
+        engine.backward(torch.nn.functional.mse_loss(engine(x), y))
+        engine.step()
+    engine.save_checkpoint("deep")
+    tell(steps=engine.global_steps)
+
+
 def dcp():
     import torch.distributed.checkpoint as dcp
 

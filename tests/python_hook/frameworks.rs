@@ -137,3 +137,39 @@ fn distributed_and_safetensors_checkpoints_have_their_size() {
     let truth = run.truth();
     assert_eq!(saves, [("dcp", truth["dcp"].as_u64()), ("safetensors", truth["safetensors"].as_u64())]);
 }
+
+#[test]
+fn deepspeeds_inner_optimizer_is_called_once_a_group_and_counts_once() {
+    let python = python_with("deepspeed");
+    if python.is_none() {
+        return;
+    }
+    let launcher = ["env", "DS_ACCELERATOR=cpu", "PYTHON"];
+    let Some(run) = run("deepspeed", &launcher, &["deepspeed"]) else { return };
+    assert_eq!(run.steps().confidence, Some(StepConfidence::Framework));
+    assert!(run.torch().optimizers.iter().any(|optimizer| optimizer.calls > 6), "{}", run.told());
+    assert_eq!(
+        run.torch().checkpoints.iter().map(|save| save.writer.as_str()).collect::<Vec<_>>(),
+        ["deepspeed"]
+    );
+}
+
+#[test]
+fn a_notebook_is_followed_into_its_kernel() {
+    let Some(python) = python_with("nbconvert") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let notebook = serde_json::json!({
+        "cells": [{
+            "cell_type": "code", "execution_count": null, "metadata": {}, "outputs": [],
+            "source": "import torch\nm = torch.nn.Linear(8, 1); o = torch.optim.SGD(m.parameters(), lr=.1)\n\
+                       for _ in range(7):\n    m(torch.randn(4, 8)).mean().backward(); o.step()"
+        }],
+        "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
+        "nbformat": 4, "nbformat_minor": 5
+    });
+    std::fs::write(folder.path().join("n.ipynb"), notebook.to_string()).expect("written");
+    let argv =
+        [python, "-m", "nbconvert", "--to", "notebook", "--execute", "n.ipynb", "--output", "out.ipynb"];
+    let run = with_hook(&argv, folder.path(), &[]);
+    assert_eq!(run.steps().count, 7, "{}", run.told());
+}

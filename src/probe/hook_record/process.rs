@@ -113,9 +113,6 @@ impl ProcessLog {
         self.by_parameters |= step.v == Some(true);
         self.scale = step.sc.or(self.scale);
         self.skipped = step.sk.or(self.skipped);
-        for late in &step.ll {
-            self.series.late_loss(late.0, late.1, late.2);
-        }
         if step.c > self.steps {
             self.steps = step.c;
             let at_seconds = self.seconds(step.t);
@@ -127,6 +124,10 @@ impl ProcessLog {
                 learning_rate: step.lr.filter(|rate| rate.is_finite()),
                 micro_batches: step.m,
             });
+        }
+        // After the step itself: a loss can be its own, when the GPU was quick.
+        for late in &step.ll {
+            self.series.late_loss(late.0, late.1, late.2);
         }
         if step.l.is_some() {
             self.series.late_loss(step.c, step.l, step.m.unwrap_or(1));

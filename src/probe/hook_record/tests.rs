@@ -88,6 +88,40 @@ fn scaler_saves_ranks_and_old_torch() {
     assert_eq!(old.torch.and_then(|torch| torch.gradient_accumulation), Some(4));
 }
 
+/// Recorded on an H200; the figures are what the scripts themselves read (`torch.cuda.max_memory_allocated`, their own
+/// skipped steps, `memory_stats`).
+#[test]
+fn on_the_gpu_peaks_losses_replays_and_skips_are_exact() {
+    let run = report(&[recorded!("h200-nosync")]);
+    let torch = run.torch.expect("torch");
+    assert_eq!(torch.peak_allocated, Some(Bytes(169_852_928)));
+    assert_eq!((torch.tf32_matmul, torch.autocast_dtypes), (Some(true), vec!["bf16".to_owned()]));
+    assert_eq!((torch.param_dtypes, torch.matmul_dtypes), (vec!["fp32".to_owned()], vec!["bf16".to_owned()]));
+    assert_eq!(torch.attention.keys().collect::<Vec<_>>(), ["ScaledDotProductCudnnAttention"]);
+    assert_eq!((torch.micro_batch, torch.sequence), (Some(8), Some(128)));
+    let gpu = torch.gpu.expect("a GPU");
+    assert_eq!((gpu.name.as_deref(), gpu.capability.as_deref()), (Some("NVIDIA H200"), Some("9.0")));
+    assert_eq!(gpu.memory_total, Some(Bytes(150_109_880_320)));
+    let steps = run.steps.expect("steps");
+    assert_eq!(steps.points.iter().filter(|point| point.loss.is_some()).count(), 12, "none was waited for");
+
+    let graph = report(&[recorded!("h200-graph")]);
+    assert_eq!(graph.steps.map(|steps| steps.count), Some(15), "three eager, twelve replayed");
+    assert_eq!(graph.torch.and_then(|torch| torch.graph_replays), Some(12));
+
+    let fused = report(&[recorded!("h200-scaler-fused")]).torch.expect("torch");
+    let scaler = fused.grad_scaler.expect("a scaler");
+    assert_eq!((scaler.skipped_steps, scaler.scale), (2, Some(1024.0)), "the fused kernel skips by itself");
+
+    let oom = report(&[recorded!("h200-oom")]).torch.expect("torch").ooms;
+    assert_eq!((oom[0].requested, oom[0].allocated), (Some(Bytes(1 << 40)), Some(Bytes(126_910_976))));
+    assert_eq!((oom[0].step, oom[0].alloc_retries, oom[0].in_backward), (3, Some(1), Some(false)));
+
+    let compile =
+        report(&[recorded!("h200-compile")]).torch.and_then(|torch| torch.compile).expect("compiled");
+    assert_eq!((compile.graphs, compile.recompiles), (Some(2), Some(1)));
+}
+
 #[test]
 fn a_killed_process_keeps_what_it_wrote_and_a_torn_line_is_counted() {
     let whole = recorded!("killed");
