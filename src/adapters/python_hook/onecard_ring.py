@@ -1,6 +1,9 @@
 """Scalars on their way from the GPU: copied to page-locked memory in stream order, read once the copy's event
 says that it is done. Nothing waits; what is not ready is looked at again with a later step."""
-SLOTS = 64
+from collections import deque
+
+# Enough for the micro-batches of all the steps that the program can be ahead of the GPU.
+SLOTS = 1024
 # What this may take of a step, on average: so much, or this share of a long step.
 NS_A_STEP = 15000
 SHARE_OF_STEP = 0.002
@@ -16,9 +19,10 @@ class Ring(object):
         self.events = [None] * SLOTS
         self.free = list(range(SLOTS))
         # Oldest first: (slot, dtype, ticket); a ticket is a loss or a scaler's factor.
-        self.pending = []
+        self.pending = deque()
         # Nanoseconds spent, steps and their length since the pace was last looked at.
         self.spent = self.steps = self.length = 0
+        self.warm = False
         # Every how many steps a loss is taken. Powers of two, so that two runs share what they have.
         self.every = 1
 
@@ -32,7 +36,10 @@ class Ring(object):
         if self.steps < 32:
             return
         mean, allowed = self.spent / 32, max(NS_A_STEP, self.length / 32 * SHARE_OF_STEP)
-        if mean > allowed and self.every < 1024:
+        if not self.warm:
+            # Page-locked memory and events were made in these steps.
+            self.warm = True
+        elif mean > allowed and self.every < 1024:
             self.every *= 2
         elif mean * 4 < allowed and self.every > 1:
             self.every //= 2
@@ -46,14 +53,17 @@ class Ring(object):
             tensor = tensor.reshape(())
         host = self.hosts.get(tensor.dtype)
         if host is None:
-            host = self.torch.empty(SLOTS, dtype=tensor.dtype, pin_memory=True)
-            # One view for each slot, made once.
-            host = self.hosts[tensor.dtype] = [host[slot] for slot in range(SLOTS)]
+            whole = self.torch.empty(SLOTS, dtype=tensor.dtype, pin_memory=True)
+            host = self.hosts[tensor.dtype] = (whole, [None] * SLOTS)
         slot = self.free.pop()
+        view = host[1][slot]
+        if view is None:
+            # Made once for each slot that comes into use.
+            view = host[1][slot] = host[0][slot]
         event = self.events[slot]
         if event is None:
             event = self.events[slot] = self.torch.cuda.Event()
-        host[slot].copy_(tensor, non_blocking=True)
+        view.copy_(tensor, non_blocking=True)
         event.record()
         self.pending.append((slot, tensor.dtype, ticket))
         return ticket
@@ -81,8 +91,8 @@ class Ring(object):
             slot, dtype, ticket = self.pending[0]
             if not self.events[slot].query():
                 return
-            self.pending.pop(0)
-            value = self.hosts[dtype][slot].item()
+            self.pending.popleft()
+            value = self.hosts[dtype][1][slot].item()
             self.free.append(slot)
             if ticket.is_scale:
                 self._scale(value, ticket)
