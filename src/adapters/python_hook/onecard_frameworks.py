@@ -21,7 +21,13 @@ def _numbers(logs):
 def _step(name, step):
     if step != S.framework_step:
         S.framework_step = step
-        write('{"k":"fw","t":%d,"name":"%s","event":"step","step":%d}\n' % (now(), name, step))
+        if not _thinned(step):
+            write('{"k":"fw","t":%d,"name":"%s","event":"step","step":%d}\n' % (now(), name, step))
+
+
+def _thinned(step):
+    """A run of very many steps keeps its file small."""
+    return S.steps > 50000 and step % (10 if S.steps <= 500000 else 100) != 0
 
 
 def _guarded(where, look):
@@ -52,7 +58,9 @@ def _transformers(event, args, state, kwargs):
     if event == "on_step_end":
         _step("transformers", state.global_step)
     elif event == "on_log":
-        tell("fw", name="transformers", event="log", step=state.global_step, logs=_numbers(kwargs.get("logs")))
+        if not _thinned(state.global_step):
+            logs = _numbers(kwargs.get("logs"))
+            tell("fw", name="transformers", event="log", step=state.global_step, logs=logs)
     else:
         tell(
             "fw",
@@ -124,6 +132,8 @@ def _lightning(trainer, event):
         return
     _step("lightning", step)
     logs = {}
+    if _thinned(step):
+        return
     for key, value in trainer.logged_metrics.items():
         # A value on the GPU would have to be waited for.
         if getattr(value, "is_cuda", False) is False and getattr(value, "numel", lambda: 1)() == 1:
