@@ -243,6 +243,26 @@ mod tests {
         assert!(journal.last_error.is_some());
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_the_reader_fail(tail in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..400), cut in 0_usize..2000) {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("run.jsonl");
+            let mut log = log();
+            let mut journal = Journal::begin(&path, &log);
+            journal.note(&memory(1));
+            log.apply(memory(1));
+            journal.flush(&log);
+            let mut content = std::fs::read(&path).expect("read");
+            content.truncate(cut);
+            content.extend(&tail);
+            std::fs::write(&path, &content).expect("written");
+            if let Ok((log, _)) = read(&path) {
+                let _ = log.finish("");
+            }
+        }
+    }
+
     #[test]
     fn other_files_are_refused_with_a_sentence() {
         let folder = tempfile::tempdir().expect("a folder");

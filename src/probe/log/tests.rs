@@ -173,3 +173,29 @@ fn an_event_of_an_unknown_gpu_changes_nothing() {
     log.apply(ProbeEvent::Memory { gpu: 9, n: 1, gap: 0.0, points: vec![(1.0, 1)] });
     assert_eq!(log.finish("").sampling.samples, 0);
 }
+
+#[test]
+fn a_week_of_samples_stays_in_bounds() {
+    let mut log = log();
+    // A week of seconds, ten readings each, with memory that never rests.
+    let mut level = 1_u64;
+    for second in 0..604_800_u32 {
+        level = level.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let t = f64::from(second);
+        log.apply(memory(&[(t, level % 900), (t + 0.5, (level >> 20) % 900)]));
+        if second % 7 == 0 {
+            log.apply(list(
+                t,
+                Some(500),
+                &[(1, Some(400)), (10 + second % 90, Some(1)), (1000 + second, Some(1))],
+            ));
+        }
+    }
+    log.apply(memory(&[(604_800.5, 999)]));
+    let text = serde_json::to_string(&log).expect("JSON");
+    assert!(text.len() < 2_000_000, "{} bytes", text.len());
+    let body = log.finish("");
+    assert!(body.timeline.len() <= 2000, "{}", body.timeline.len());
+    assert_eq!(body.timeline.iter().filter_map(|point| point.used).max(), Some(Bytes(999)));
+    assert!(body.gpus[0].foreign_processes.len() <= 70);
+}
