@@ -226,6 +226,7 @@ fn read_slowly(settings: &Settings, stop: &Receiver<()>, nudged: &Receiver<()>) 
     let mut next_walk = Instant::now();
     let mut next_slow = Instant::now();
     let mut stopping = false;
+    let mut nudges = settings.source.is_some();
     loop {
         let due = Instant::now() >= next_slow || stopping;
         if due {
@@ -256,20 +257,23 @@ fn read_slowly(settings: &Settings, stop: &Receiver<()>, nudged: &Receiver<()>) 
         if stopping {
             return;
         }
-        loop {
-            // A new peak asks for a list at once, but not without end.
-            let rest = next_slow.saturating_duration_since(Instant::now());
-            match stop.recv_timeout(rest.min(Duration::from_millis(50))) {
-                Err(RecvTimeoutError::Timeout) => {}
-                _ => stopping = true,
-            }
-            let asked = settings.source.is_some()
-                && since(settings.origin) - last_list >= LIST_PAUSE
-                && nudged.try_recv().is_ok();
-            if stopping || asked || Instant::now() >= next_slow {
-                break;
+        // A new peak asks for a list at once, but not without end.
+        let mut rest = next_slow.saturating_duration_since(Instant::now());
+        if nudges {
+            match nudged.recv_timeout(rest) {
+                Ok(()) => {
+                    rest =
+                        Duration::from_secs_f64((LIST_PAUSE - (since(settings.origin) - last_list)).max(0.0));
+                }
+                Err(RecvTimeoutError::Timeout) => rest = Duration::ZERO,
+                // The other thread has ended, most likely because it was told to.
+                Err(RecvTimeoutError::Disconnected) => {
+                    nudges = false;
+                    rest = Duration::ZERO;
+                }
             }
         }
+        stopping = !matches!(stop.recv_timeout(rest), Err(RecvTimeoutError::Timeout));
     }
 }
 

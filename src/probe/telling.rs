@@ -4,6 +4,7 @@
 //! what was declared. The others stay silent; two counts in one document would only raise the question which holds.
 
 use super::event::Told;
+use super::failure::{Failure, step_time_growth};
 use super::hook_record::{HookReport, HookSteps, StepConfidence};
 use super::record::{LossRecord, SeriesPoint, StepsRecord};
 use super::scanner::{LogPoint, LogReading, LogSteps, StepUnit};
@@ -36,6 +37,8 @@ pub fn told(log: &LogReading, hook: Option<&HookReport>, asked: Asked, seconds: 
         (Some(log_steps), None) => Some(of_log(log_steps, log, asked)),
         (None, None) => asked.declared.map(|count| declared(count, seconds)),
     };
+    let mut failures = log.failures.clone();
+    failures.extend(slowed(log, by_hook));
     let torch = hook.and_then(|hook| hook.torch.clone());
     if let (Some(steps), Some(tokens)) = (&mut steps, torch.as_ref().and_then(|torch| torch.tokens_per_step))
     {
@@ -56,11 +59,23 @@ pub fn told(log: &LogReading, hook: Option<&HookReport>, asked: Asked, seconds: 
         steps,
         loss: loss(log, by_hook),
         torch,
-        failures: log.failures.clone(),
+        failures,
         gaps,
         output_bytes_read: log.bytes,
         output_bytes_missed: 0,
     }
+}
+
+/// Steps that take many times as long as they did.
+fn slowed(log: &LogReading, hook: Option<&HookSteps>) -> Option<Failure> {
+    let ticks: Vec<Tick> = match (hook, &log.steps) {
+        (Some(hook), _) => hook.points.iter().map(|p| Tick { step: p.step, at: p.at_seconds }).collect(),
+        (None, Some(steps)) => {
+            steps.points.iter().filter_map(|p| Some(Tick { step: p.step, at: p.at? })).collect()
+        }
+        (None, None) => return None,
+    };
+    step_time_growth(&ticks)
 }
 
 fn of_hook(hook: &HookSteps, log: &LogReading, asked: Asked) -> StepsRecord {

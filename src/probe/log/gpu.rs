@@ -176,6 +176,10 @@ impl GpuLog {
         self.timeline.record(gpu, self.peak.is_some())
     }
 
+    pub(super) fn levels(&self) -> Vec<(f64, u64)> {
+        self.timeline.points().iter().map(|point| (point.t, point.level)).collect()
+    }
+
     pub(super) fn record(&self, watched: &WatchedGpu, gaps: &mut Vec<Gap>, place: usize) -> GpuRecord {
         let field = |name: &str| format!("gpus[{place}].{name}");
         let peak = self.peak.map(|(bytes, _)| Bytes(bytes));

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::gpu::Mean;
 use crate::probe::event::{Ending, HostFigures, RunIdentity};
 use crate::probe::record::HostRecord;
+use crate::probe::timeline::{Point, Timeline};
 use crate::units::Bytes;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -16,6 +17,8 @@ pub(super) struct HostLog {
     max_processes: u32,
     last: Option<(f64, HostFigures)>,
     busiest: Mean,
+    #[serde(default)]
+    rss: Timeline,
 }
 
 impl HostLog {
@@ -25,6 +28,7 @@ impl HostLog {
         self.first_t.get_or_insert(t);
         self.peak_rss = self.peak_rss.max(figures.rss);
         self.max_processes = self.max_processes.max(figures.processes);
+        self.rss.push(Point { t, level: figures.rss.get(), processes: None, utilization: None });
         if let Some((used, seconds)) = figures.busiest
             && seconds > 0.0
         {
@@ -36,6 +40,11 @@ impl HostLog {
     /// Cores that the busiest process of the tree kept busy, on average.
     pub(super) fn busiest_cores(&self) -> Option<f64> {
         self.busiest.get()
+    }
+
+    /// Resident memory over time.
+    pub(super) fn levels(&self) -> Vec<(f64, u64)> {
+        self.rss.points().iter().map(|point| (point.t, point.level)).collect()
     }
 
     pub(super) fn record(&self, identity: &RunIdentity, ending: Option<&Ending>) -> Option<HostRecord> {

@@ -3,6 +3,7 @@
 
 mod gpu;
 mod host;
+mod silent;
 #[cfg(test)]
 mod tests;
 
@@ -108,6 +109,11 @@ impl ProbeLog {
         }
     }
 
+    /// Memory over time: the host's, then each GPU's.
+    fn levels(&self) -> silent::Levels {
+        silent::Levels { host: self.host.levels(), gpus: self.gpus.iter().map(GpuLog::levels).collect() }
+    }
+
     fn saw(&mut self, t: f64) {
         if t.is_finite() {
             self.latest_t = self.latest_t.max(t);
@@ -138,6 +144,8 @@ impl ProbeLog {
         }
         let host = self.host.record(identity, ending);
         let diagnosis = diagnosis::of(&gpus, host.as_ref(), self.host.busiest_cores());
+        let mut failures = self.told.failures.clone();
+        silent::add(&mut failures, &self.told, &gpus, &self.levels(), identity.memory_limit);
         let longest_gap = self.gpus.iter().map(|gpu| gpu.longest_gap).fold(0.0, f64::max);
         ProbeBody {
             command: identity.command.clone(),
@@ -161,7 +169,7 @@ impl ProbeLog {
             steps: self.told.steps.clone(),
             loss: self.told.loss,
             torch: self.told.torch.clone(),
-            failures: self.told.failures.clone(),
+            failures,
             recovery: None,
             timeline,
             gaps,

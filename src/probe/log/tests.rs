@@ -199,3 +199,49 @@ fn a_week_of_samples_stays_in_bounds() {
     assert_eq!(body.timeline.iter().filter_map(|point| point.used).max(), Some(Bytes(999)));
     assert!(body.gpus[0].foreign_processes.len() <= 70);
 }
+
+#[test]
+fn memory_that_rises_without_end_is_a_failure_with_its_slope() {
+    use crate::probe::event::Told;
+    use crate::probe::failure::FailureKind;
+    use crate::probe::record::{SeriesPoint, StepsRecord};
+    let growing = |per_second: u64| {
+        let mut log = ProbeLog::new(RunIdentity {
+            gpus: vec![WatchedGpu { memory_total: Some(Bytes(80 << 30)), ..WatchedGpu::default() }],
+            ..RunIdentity::default()
+        });
+        let series = vec![SeriesPoint { step: 1, at: Some(20.0), ..SeriesPoint::default() }];
+        let steps = Some(StepsRecord { count: 500, series, ..StepsRecord::default() });
+        log.apply(ProbeEvent::Told { told: Box::new(Told { steps, ..Told::default() }) });
+        for second in 0..600_u64 {
+            let loaded = (second.min(20) << 30) + second.saturating_sub(20) * per_second;
+            log.apply(memory(&[(second as f64, loaded), (second as f64 + 0.5, loaded + (1 << 20))]));
+        }
+        log.finish("").failures
+    };
+    let failures = growing(20 << 20);
+    assert_eq!(failures.iter().map(|f| f.kind).collect::<Vec<_>>(), [FailureKind::MemoryGrowth]);
+    assert!(!failures[0].fatal);
+    assert_eq!(growing(0), []);
+}
+
+#[test]
+fn training_that_never_touched_the_gpu_is_named() {
+    use crate::probe::TorchRecord;
+    use crate::probe::event::Told;
+    use crate::probe::failure::FailureKind;
+    let told = |cuda| {
+        let gpu = if cuda { Some(crate::probe::hook_record::TorchGpu::default()) } else { None };
+        let torch = Some(TorchRecord { forward_backward_optimizer: true, gpu, ..TorchRecord::default() });
+        ProbeEvent::Told { told: Box::new(Told { torch, ..Told::default() }) }
+    };
+    let kinds = |cuda, used| {
+        let mut log = log();
+        log.apply(list(0.0, Some(300), &[(1, Some(used)), (77, Some(100))]));
+        log.apply(told(cuda));
+        log.finish("").failures.iter().map(|failure| failure.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(false, 0), [FailureKind::CpuFallback]);
+    assert_eq!(kinds(true, 200), []);
+    assert_eq!(kinds(false, 200), []);
+}

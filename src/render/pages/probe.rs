@@ -17,6 +17,7 @@ pub fn summary(body: &ProbeBody) -> Page {
 /// The whole document.
 pub fn page(body: &ProbeBody) -> Page {
     let mut page = summary(body);
+    meters(body, &mut page);
     if let Some(host) = &body.host {
         page.heading(Message::new("probe-host"));
         page.facts(vec![
@@ -35,6 +36,32 @@ pub fn page(body: &ProbeBody) -> Page {
         page.table(table);
     }
     page
+}
+
+/// Four meters of the same memory, each with what it cannot see.
+fn meters(body: &ProbeBody, page: &mut Page) {
+    let torch = body.torch.as_ref();
+    let fullest = body.gpus.iter().max_by_key(|gpu| gpu.peak_used);
+    let rows = [
+        (torch.and_then(|t| t.peak_allocated), "probe-meter-allocated", "probe-meter-allocated-blind"),
+        (torch.and_then(|t| t.peak_reserved), "probe-meter-reserved", "probe-meter-reserved-blind"),
+        (fullest.and_then(|g| g.peak_processes), "probe-meter-processes", "probe-meter-processes-blind"),
+        (fullest.and_then(|g| g.peak_used), "probe-meter-device", "probe-meter-device-blind"),
+    ];
+    let mut table = Table::new(vec![
+        (Message::new("probe-meter"), false),
+        (Message::new("probe-meter-bytes"), true),
+        (Message::new("probe-meter-blind"), false),
+    ]);
+    for (bytes, name, blind) in rows {
+        if let Some(bytes) = bytes {
+            table.row(vec![Message::new(name).into(), Cell::bytes(bytes), Message::new(blind).into()]);
+        }
+    }
+    if !table.rows.is_empty() {
+        page.heading(Message::new("probe-meters"));
+        page.table(table);
+    }
 }
 
 fn run_facts(body: &ProbeBody) -> Vec<(Message, Cell)> {
