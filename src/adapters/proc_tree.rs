@@ -23,6 +23,7 @@ fn ticks() -> f64 {
 struct Stat {
     state: u8,
     parent: u32,
+    session: u32,
     major_faults: u64,
     cpu_ticks: u64,
     /// Of waited-for children.
@@ -199,6 +200,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     Some(Stat {
         state: *fields.first()?.as_bytes().first()?,
         parent: u32::try_from(number(4)?).ok()?,
+        session: u32::try_from(number(6)?).ok()?,
         major_faults: number(12)?,
         cpu_ticks: number(14)? + number(15)?,
         children_ticks: number(16)? + number(17)?,
@@ -234,6 +236,22 @@ pub fn cpu_of_self_and_children() -> Option<(f64, f64)> {
     Some((stat.cpu_ticks as f64 / ticks(), stat.children_ticks as f64 / ticks()))
 }
 
+/// Processes of a session that are neither this one nor among its ancestors.
+pub fn neighbours(session: u32) -> Vec<u32> {
+    let stats: BTreeMap<u32, Stat> =
+        listed_pids().into_iter().filter_map(|pid| Some((pid, read_stat(pid)?))).collect();
+    let mut kin = BTreeSet::new();
+    let mut pid = std::process::id();
+    while kin.insert(pid)
+        && let Some(stat) = stats.get(&pid)
+    {
+        pid = stat.parent;
+    }
+    let of_session =
+        |(pid, stat): (&u32, &Stat)| (stat.session == session && !kin.contains(pid)).then_some(*pid);
+    stats.iter().filter_map(of_session).collect()
+}
+
 /// CPU seconds of one process.
 pub fn cpu_of(pid: u32) -> Option<f64> {
     read_stat(pid).map(|stat| stat.cpu_ticks as f64 / ticks())
@@ -255,8 +273,15 @@ mod tests {
     #[test]
     fn names_with_brackets_and_blanks_do_not_shift_fields() {
         let line = "7 (a) b (c) D 3 7 7 0 -1 4194560 100 0 5 0 10 20 30 40 20 0 1 0 987 1000 50 18446744073709551615";
-        let expected =
-            Stat { state: b'D', parent: 3, major_faults: 5, cpu_ticks: 30, children_ticks: 70, start: 987 };
+        let expected = Stat {
+            state: b'D',
+            parent: 3,
+            session: 7,
+            major_faults: 5,
+            cpu_ticks: 30,
+            children_ticks: 70,
+            start: 987,
+        };
         assert_eq!(parse_stat(line), Some(expected));
         for cut in 0..line.len() {
             let _ = parse_stat(&line[..cut]);

@@ -90,6 +90,9 @@ pub struct RunContext {
     /// RANK, LOCAL_RANK, WORLD_SIZE and the job's SLURM_ variables, as they were set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ranks: BTreeMap<String, String>,
+    /// Where the user says that checkpoints are written (`--checkpoint-dir`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_dir: Option<String>,
     /// Processes that outlived the child.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub survivors: Vec<String>,

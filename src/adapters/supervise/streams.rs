@@ -3,7 +3,7 @@
 //! | ours is | the child gets | read by |
 //! | --- | --- | --- |
 //! | a terminal | a terminal of the same size and settings | the relay |
-//! | a regular file | the same file | reading the file as it grows |
+//! | a regular file of its own | the same file | reading the file as it grows |
 //! | anything else | a pipe | the relay |
 //!
 //! When both are the same terminal, pipe or file they stay one for the child too: the order of what it writes
@@ -94,6 +94,7 @@ impl Plan {
         }
         let stat = fstat(ours)?;
         if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+            && !neighbours_write_to(&stat)
             && let Ok(tailed) = tail_of(stream, ours, &stat)
         {
             self.tailed.push(tailed);
@@ -116,6 +117,20 @@ fn tail_of(stream: u8, ours: BorrowedFd<'_>, stat: &Stat) -> std::io::Result<Tai
         seek(ours, rustix::fs::SeekFrom::Current(0))?
     };
     Ok(Tailed { stream, file, from })
+}
+
+/// Whether another process of our session, one that does not wait for us, has this file as its stdout or stderr: two jobs
+/// of one script, say. What is read of the file would then be theirs as well, so the child gets a pipe instead.
+fn neighbours_write_to(stat: &Stat) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(session) = rustix::process::getsid(None) else { return false };
+    let Ok(session) = u32::try_from(session.as_raw_nonzero().get()) else { return false };
+    crate::adapters::proc_tree::neighbours(session).into_iter().any(|pid| {
+        ["1", "2"].iter().any(|fd| {
+            std::fs::metadata(format!("/proc/{pid}/fd/{fd}"))
+                .is_ok_and(|meta| meta.dev() == stat.st_dev && meta.ino() == stat.st_ino)
+        })
+    })
 }
 
 /// The same file, pipe, socket or terminal.

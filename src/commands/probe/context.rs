@@ -1,6 +1,7 @@
 //! Which run this is: the facts that a document keeps so that the run can be found and repeated.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use crate::adapters::files;
 use crate::probe::RunContext;
@@ -23,7 +24,7 @@ const RANKS: &[&str] = &[
     "CUDA_VISIBLE_DEVICES",
 ];
 
-pub(super) fn gather() -> RunContext {
+pub(super) fn gather(checkpoint_dir: Option<&Path>) -> RunContext {
     let cwd = std::env::current_dir().ok();
     let ranks = RANKS
         .iter()
@@ -33,6 +34,7 @@ pub(super) fn gather() -> RunContext {
         git_commit: cwd.as_deref().and_then(files::git_commit),
         cwd: cwd.map(|path| path.display().to_string()),
         ranks,
+        checkpoint_dir: checkpoint_dir.map(|path| path.display().to_string()),
         survivors: Vec::new(),
     }
 }

@@ -119,7 +119,7 @@ fn identity_of(args: &ProbeArgs, watch: &Watch, started_at: String) -> RunIdenti
     RunIdentity {
         command: context::shown(&args.command),
         started_at: Some(started_at),
-        context: context::gather(),
+        context: context::gather(args.checkpoint_dir.as_deref()),
         env: watch.env.clone(),
         interval_seconds: Some(args.interval.as_secs_f64()),
         gpus: watch.gpus.clone(),
@@ -162,7 +162,10 @@ fn prepare_hook(args: &ProbeArgs, output: &Path, gaps: &mut Vec<Gap>) -> Option<
     }
     let beside = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match HookSession::prepare(beside) {
-        Ok(session) => Some(session),
+        Ok(mut session) => {
+            session.command(&args.command);
+            Some(session)
+        }
         Err(gap) => {
             gaps.push(gap);
             None

@@ -94,7 +94,7 @@ fn what_cannot_be_written_harms_nobody() {
 fn a_flood_of_output_passes_whole_and_what_was_missed_is_counted() {
     let place = Place::new();
     let mut command = place.probe(&[], &["sh", "-c", "head -c 200000000 /dev/zero; echo; echo end"]);
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("onecard");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("onecard");
     let mut output = child.stdout.take().expect("a pipe");
     let length = std::io::copy(&mut output, &mut std::io::sink()).expect("read");
     assert_eq!(child.wait().expect("ended").code(), Some(0));
@@ -153,7 +153,7 @@ fn steps_and_loss_are_read_from_the_output_by_our_clock() {
     assert!((0.02..0.1).contains(&median), "{median}");
     assert_eq!((&body["loss"]["first"], &body["loss"]["finite"]), (&0.98.into(), &true.into()));
     let series = steps["series"].as_array().expect("a series");
-    assert!(series.len() > 50 && series[20]["seconds"].as_f64().is_some_and(|s| s > 0.015), "{series:?}");
+    assert!(series.len() > 50 && series[1..].iter().all(|point| point["seconds"].is_number()), "{series:?}");
 }
 
 #[test]
@@ -232,4 +232,21 @@ fn a_pattern_of_the_users_own_is_followed() {
     let body = place.body();
     assert_eq!((&body["steps"]["source"], &body["steps"]["last_step"]), (&"pattern".into(), &12.into()));
     assert_eq!(body["loss"]["last"], 8.5);
+}
+
+#[test]
+fn a_file_that_neighbours_write_to_as_well_is_not_read_as_the_childs() {
+    let place = Place::new();
+    let script = format!(
+        "(for i in 1 2 3 4 5 6 7 8; do echo \"step $((i*100))/900 loss 9.9\"; sleep 0.1; done) & \
+         sleep 0.1; {ONECARD} -q probe -- sh -c 'for i in 1 2 3; do echo \"step $i/3 loss 0.$i\"; sleep 0.1; done'; wait"
+    );
+    let log = fs::File::create(place.path().join("both.log")).expect("a file");
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", &script]).current_dir(place.path()).stdout(log).stderr(Stdio::null());
+    assert!(command.status().expect("bash").success());
+    let steps = place.body()["steps"].clone();
+    assert_eq!((&steps["count"], &steps["total_declared"]), (&3.into(), &3.into()), "{steps}");
+    let text = fs::read_to_string(place.path().join("both.log")).expect("read");
+    assert_eq!(text.lines().count(), 11, "{text}");
 }
