@@ -236,10 +236,12 @@ pub fn cpu_of_self_and_children() -> Option<(f64, f64)> {
     Some((stat.cpu_ticks as f64 / ticks(), stat.children_ticks as f64 / ticks()))
 }
 
-/// Processes of a session that are neither this one nor among its ancestors.
-pub fn neighbours(session: u32) -> Vec<u32> {
+/// Processes of our session that are neither this one nor among its ancestors. The session's number is 0 when its leader
+/// is outside of our PID namespace, which `getsid` of a library that takes no 0 for a process cannot say.
+pub fn neighbours() -> Vec<u32> {
     let stats: BTreeMap<u32, Stat> =
         listed_pids().into_iter().filter_map(|pid| Some((pid, read_stat(pid)?))).collect();
+    let Some(session) = stats.get(&std::process::id()).map(|stat| stat.session) else { return Vec::new() };
     let mut kin = BTreeSet::new();
     let mut pid = std::process::id();
     while kin.insert(pid)

@@ -123,9 +123,7 @@ fn tail_of(stream: u8, ours: BorrowedFd<'_>, stat: &Stat) -> std::io::Result<Tai
 /// of one script, say. What is read of the file would then be theirs as well, so the child gets a pipe instead.
 fn neighbours_write_to(stat: &Stat) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    let Ok(session) = rustix::process::getsid(None) else { return false };
-    let Ok(session) = u32::try_from(session.as_raw_nonzero().get()) else { return false };
-    crate::adapters::proc_tree::neighbours(session).into_iter().any(|pid| {
+    crate::adapters::proc_tree::neighbours().into_iter().any(|pid| {
         ["1", "2"].iter().any(|fd| {
             std::fs::metadata(format!("/proc/{pid}/fd/{fd}"))
                 .is_ok_and(|meta| meta.dev() == stat.st_dev && meta.ino() == stat.st_ino)

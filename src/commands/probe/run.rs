@@ -224,7 +224,8 @@ fn catch_signals(notify: &Sender<Happening>, gaps: &mut Vec<Gap>) {
 
 /// The relay is there even when nothing is read: it tells signals to us from signals to the whole job.
 fn start_relay(no_scan: bool, gaps: &mut Vec<Gap>) -> (Option<Relay>, Plan) {
-    let mut plan = if no_scan { Plan::inherit() } else { Plan::for_our_streams() };
+    // Before the child runs nothing of ours may fail in a way that keeps it from running.
+    let mut plan = if no_scan { Plan::inherit() } else { plan_streams(gaps) };
     for (stream, cause) in &plan.unread {
         let reason = Message::new("probe-gap-stream-unread")
             .with("stream", u64::from(*stream))
@@ -240,6 +241,13 @@ fn start_relay(no_scan: bool, gaps: &mut Vec<Gap>) -> (Option<Relay>, Plan) {
             (None, Plan { stdout: None, stderr: None, ..plan })
         }
     }
+}
+
+fn plan_streams(gaps: &mut Vec<Gap>) -> Plan {
+    std::panic::catch_unwind(Plan::for_our_streams).unwrap_or_else(|_| {
+        gaps.push(Gap::new("output", Message::new("probe-gap-scanner-died").to_string()));
+        Plan::inherit()
+    })
 }
 
 fn listen_to_tap(relay: Option<&mut Relay>, sink: &Sink) {

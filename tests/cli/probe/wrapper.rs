@@ -310,3 +310,22 @@ fn for_ends_what_a_dead_shell_left_behind() {
     let left = Command::new("pgrep").args(["-f", "^sleep 77.25"]).output().expect("pgrep");
     assert_eq!(left.stdout, b"");
 }
+
+#[test]
+fn as_the_first_process_of_a_container_it_does_the_same() {
+    let place = Place::new();
+    let inside = ["-r", "-p", "-f", "--mount-proc", ONECARD, "-q", "probe", "--"];
+    let script = "(sleep 0.2 &); echo inside; sleep 0.4; exit 3";
+    let log = place.path().join("log");
+    let mut command = Command::new("unshare");
+    command.args(inside).args(["sh", "-c", script]).current_dir(place.path()).stdin(Stdio::null());
+    command.stdout(fs::File::create(&log).expect("a file"));
+    let output = command.output().expect("unshare");
+    if String::from_utf8_lossy(&output.stderr).contains("unshare failed") {
+        // Containers and hardened kernels forbid new namespaces; there is nothing to try then.
+        return;
+    }
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs::read_to_string(&log).expect("read"), "inside\n");
+    assert_eq!(place.body()["outcome"]["code"], 3);
+}
