@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use aho_corasick::AhoCorasick;
 use regex::Regex;
 
 use super::bar;
@@ -467,10 +468,24 @@ fn round_of(line: &str, numbers: &[Number<'_>], has_loss: bool) -> Option<u64> {
 
 /// The words of a line that holds no figure of progress: a header, a banner, a notice.
 pub(crate) fn notice(line: &str) -> Vec<String> {
+    // Notices are short, and of these words; running text is neither.
+    if line.len() > 240 || !NOTICE.is_match(line.as_bytes()) {
+        return Vec::new();
+    }
     let mut all = words(line);
     all.truncate(16);
     all
 }
+
+static NOTICE: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .build([
+            "eval", "valid", "saving", "saved", "save ", "running", "start", "begin", "test", "评估", "验证",
+            "保存",
+        ])
+        .expect("constant words")
+});
 
 pub(crate) fn stamp_of(line: &str) -> Option<Stamp> {
     stamp::find(line)
@@ -478,14 +493,14 @@ pub(crate) fn stamp_of(line: &str) -> Option<Stamp> {
 
 /// The column names of a table of losses (`Epoch GPU_mem box_loss cls_loss`), if `line` is its header.
 pub(crate) fn header(line: &str) -> Option<Vec<String>> {
-    if line.bytes().any(|b| matches!(b, b':' | b'=' | b'{' | b'|')) {
+    let mut columns = line.split_whitespace();
+    if !columns.next()?.eq_ignore_ascii_case("epoch") {
         return None;
     }
-    if line.split_whitespace().any(|word| word.starts_with(|c: char| c.is_ascii_digit())) {
+    let other = |c: char| c.is_ascii_digit() || matches!(c, ':' | '=' | '{' | '|');
+    if columns.clone().count() > 24 || columns.clone().any(|column| column.contains(other)) {
         return None;
     }
-    let columns: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    let losses = columns.iter().filter(|c| matches!(keys::role(c, "", ""), Role::Loss(_))).count();
-    let epoch = columns.first().is_some_and(|c| c.eq_ignore_ascii_case("epoch"));
-    (epoch && losses > 0 && columns.len() <= 24).then_some(columns)
+    let has_loss = columns.any(|column| matches!(keys::role(column, "", ""), Role::Loss(_)));
+    has_loss.then(|| line.split_whitespace().map(str::to_owned).collect())
 }

@@ -82,7 +82,13 @@ impl Loops {
 
     /// A line without a counter: a banner or a notice.
     fn notice(&mut self, text: &str) {
+        if text.contains("Total optimization steps") {
+            self.has_optimizer_words = true;
+        }
         let said = line::notice(text);
+        if said.is_empty() {
+            return;
+        }
         let has = |word: &str| said.iter().any(|w| w == word);
         let starts = has("running")
             || has("start")
@@ -105,9 +111,6 @@ impl Loops {
                     self.pending = Some(PauseKind::Checkpoint);
                 }
             }
-        }
-        if text.contains("Total optimization steps") {
-            self.has_optimizer_words = true;
         }
     }
 
