@@ -17,9 +17,11 @@ mod loss;
 mod pattern;
 mod reading;
 mod screen;
+mod seen;
 mod stamp;
 mod tokens;
 mod track;
+mod vocabulary;
 
 use std::sync::LazyLock;
 
