@@ -5,8 +5,9 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::probe::checkpoint::{CheckpointCheck, Depth, ReadSeek, Source, check};
-use crate::units::Bytes;
+use crate::probe::checkpoint::{CheckpointCheck, CheckpointRecord, Depth, ReadSeek, Source, check};
+use crate::probe::hook_record::CheckpointFacts;
+use crate::units::{Bytes, GIB};
 
 /// A checkpoint has some ten thousand files at most; more is another kind of folder.
 const MOST_FILES: usize = 20_000;
@@ -74,10 +75,64 @@ pub fn inspect(path: &Path, earlier: Option<&Path>, depth: Depth) -> io::Result<
     Ok(check(&checkpoint, earlier.as_ref().map(|earlier| earlier as &dyn Source), depth))
 }
 
+/// Reading so much takes some seconds; larger checkpoints are looked at from outside.
+const READ_WHOLE: Bytes = Bytes(4 * GIB);
+
+/// The newest of the checkpoints that a run wrote and that is still there, beside the one before it. `folder` is
+/// where the run was started: paths may be relative.
+pub fn newest(seen: &[CheckpointFacts], folder: &Path) -> Option<CheckpointRecord> {
+    let mut there: Vec<PathBuf> = Vec::new();
+    for facts in seen {
+        let Some(path) = facts.path.as_deref().map(|path| folder.join(path)) else { continue };
+        // One that was written again is as new as its last writing.
+        there.retain(|earlier| *earlier != path);
+        if path.exists() {
+            there.push(path);
+        }
+    }
+    let path = there.pop()?;
+    // Only one of its own kind is like it: a file beside files, a folder beside folders.
+    let earlier = there.iter().rev().find(|earlier| {
+        earlier.is_dir() == path.is_dir()
+            && earlier.extension() == path.extension()
+            && !path.starts_with(earlier)
+            && !earlier.starts_with(&path)
+    });
+    let earlier = earlier.filter(|_| path.is_dir());
+    let size: Bytes = OnDisk::at(&path).ok()?.files.iter().map(|(_, size)| *size).sum();
+    let depth = if size <= READ_WHOLE { Depth::Contents } else { Depth::Extents };
+    let check = inspect(&path, earlier.map(PathBuf::as_path), depth).ok()?;
+    let disk = super::machine::disk_of(&path);
+    Some(CheckpointRecord::of(path.display().to_string(), check, depth, disk))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::inspect;
+    use super::{inspect, newest};
     use crate::probe::checkpoint::{Depth, Integrity};
+    use crate::probe::hook_record::CheckpointFacts;
+
+    #[test]
+    fn the_newest_that_is_still_there_is_looked_at() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, files: &[&str]| {
+            let path = folder.path().join(name);
+            std::fs::create_dir(&path).expect("made");
+            for file in files {
+                std::fs::write(path.join(file), b"{}").expect("written");
+            }
+        };
+        write("step-1", &["config.json", "extra.json"]);
+        write("step-2", &["config.json"]);
+        let facts =
+            |path: &str| CheckpointFacts { path: Some(path.to_owned()), ..CheckpointFacts::default() };
+        let seen = [facts("step-1"), facts("step-2"), facts("step-3")];
+        let record = newest(&seen, folder.path()).expect("one is there");
+        assert!(record.path.ends_with("step-2"), "{}", record.path);
+        assert!(!record.complete, "a file of step-1 is missing");
+        assert_eq!(record.problems[0].to_string(), "missing beside the earlier checkpoint: extra.json");
+        assert_eq!(newest(&[facts("none")], folder.path()), None);
+    }
 
     #[test]
     fn a_folder_is_read_whole_and_links_are_not_followed() {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::failure::Failure;
+use super::checkpoint::CheckpointRecord;
 use super::hook_record::TorchFacts;
 use super::scanner::StepUnit;
 use super::steps::{Basis, Drift, PauseTotal, Stalls, StepSeconds, WarmupRule};
@@ -50,6 +51,9 @@ pub struct ProbeBody {
     /// Filled by the recovery test only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<serde_json::Value>,
+    /// The newest checkpoint's files, looked at when the run had ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointRecord>,
     /// At most 2,000 points.
     #[serde(default)]
     pub timeline: Vec<TimelinePoint>,

@@ -196,8 +196,8 @@ pub struct Probe {
     pub torch: Option<Torch>,
     pub failures: Option<Vec<Failure>>,
     pub recovery: Option<Recovery>,
-    /// The disk that checkpoints were written to.
-    pub checkpoint_disk: Option<Storage>,
+    /// The newest checkpoint, looked at when the run had ended.
+    pub checkpoint: Option<CheckpointLookedAt>,
     pub timeline: Option<Vec<Point>>,
     pub context: Option<Context>,
 }
@@ -376,6 +376,24 @@ pub struct Recovery {
     pub survives_damage: Option<serde_json::Map<String, serde_json::Value>>,
     pub restart_seconds: Option<f64>,
     pub lost_steps: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct CheckpointLookedAt {
+    pub path: Option<String>,
+    pub complete: Option<bool>,
+    pub bytes: Option<Bytes>,
+    pub problems: Option<Vec<String>>,
+    pub damaged: Option<Vec<DamagedFile>>,
+    pub disk: Option<Storage>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct DamagedFile {
+    pub name: Option<String>,
+    pub why: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

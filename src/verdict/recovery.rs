@@ -40,6 +40,9 @@ pub(super) fn checkpoint(case: &Case<'_>) -> Option<(Status, Fact)> {
         }
         return Some((if complete { Status::Pass } else { Status::Fail }, fact));
     }
+    if let Some(answer) = case.probes().iter().find_map(looked_at) {
+        return Some(answer);
+    }
     for probe in case.probes() {
         let seen = probe.body.torch.iter().flat_map(|torch| torch.checkpoints.iter().flatten());
         let all: Vec<(usize, _)> = seen.enumerate().collect();
@@ -65,6 +68,26 @@ pub(super) fn checkpoint(case: &Case<'_>) -> Option<(Status, Fact)> {
     Some((status, fact.cites(case.probes().iter().map(|probe| probe.cite("")))))
 }
 
+/// The newest checkpoint's own bytes, read when the run had ended.
+fn looked_at(probe: &Held<Probe>) -> Option<(Status, Fact)> {
+    let checkpoint = probe.body.checkpoint.as_ref()?;
+    let path = checkpoint.path.clone().unwrap_or_default();
+    let cite = probe.cite("/checkpoint/complete");
+    if checkpoint.complete? {
+        let fact = Fact::new(Message::new("verdict-checkpoint-complete").with("path", path)).cite(cite);
+        let fact = checkpoint.bytes.map_or(fact.clone(), |bytes| fact.value(Figure::Bytes(bytes)));
+        return Some((Status::Pass, fact));
+    }
+    let damaged = checkpoint.damaged.iter().flatten();
+    let damaged = damaged.filter_map(|file| Some(format!("{}: {}", file.name.as_ref()?, file.why.as_ref()?)));
+    let why = checkpoint.problems.iter().flatten().cloned().chain(damaged).next();
+    let text = match why {
+        Some(why) => Message::new("verdict-checkpoint-broken").with("path", path).with("why", why),
+        None => Message::new("verdict-checkpoint-incomplete").with("path", path),
+    };
+    Some((Status::Fail, Fact::new(text).value(Figure::Flag(false)).cite(cite)))
+}
+
 /// Where the checkpoint lies, with the facts about its mount if there are any.
 fn storage_facts(case: &Case<'_>) -> Option<(Storage, Cite)> {
     if let Some((probe, recovery)) = tested(case)
@@ -73,8 +96,8 @@ fn storage_facts(case: &Case<'_>) -> Option<(Storage, Cite)> {
         return Some((storage, probe.cite("/recovery/checkpoint/storage")));
     }
     case.probes().iter().find_map(|probe| {
-        let storage = probe.body.checkpoint_disk.clone()?;
-        Some((storage, probe.cite("/checkpoint_disk")))
+        let storage = probe.body.checkpoint.as_ref()?.disk.clone()?;
+        Some((storage, probe.cite("/checkpoint/disk")))
     })
 }
 
@@ -112,6 +135,13 @@ fn checkpoint_bytes(case: &Case<'_>) -> Option<(Bytes, Cite)> {
         && let Some(bytes) = recovery.checkpoint.as_ref().and_then(|checkpoint| checkpoint.bytes)
     {
         return Some((bytes, probe.cite("/recovery/checkpoint/bytes")));
+    }
+    let looked_at = case
+        .probes()
+        .iter()
+        .find_map(|probe| Some((probe.body.checkpoint.as_ref()?.bytes?, probe.cite("/checkpoint/bytes"))));
+    if looked_at.is_some() {
+        return looked_at;
     }
     case.probes().iter().find_map(|probe| {
         let seen = probe.body.torch.as_ref()?.checkpoints.as_ref()?;

@@ -292,6 +292,25 @@ fn recovery_passes_on_a_or_b_only() {
     }
 }
 
+#[test]
+fn the_newest_checkpoints_own_bytes_count_without_a_recovery_test() {
+    let mut document = with("/body/recovery", Value::Null);
+    let disk = json!({"mount": "/data", "filesystem": "lustre", "space": {"free": 90 * GIB}});
+    let whole = json!({"path": "out/step-200", "complete": true, "bytes": 12 * GIB, "disk": disk});
+    set(&mut document, "/body/checkpoint", whole);
+    expect(&document, "", "recovery.checkpoint", "undetermined", "unknown", "pass");
+    expect(&document, "", "recovery.storage", "undetermined", "unknown", "pass");
+    expect(&document, "", "recovery.space", "undetermined", "unknown", "pass");
+    let broken = json!({"path": "out/step-200", "complete": false, "damaged": [{"name": "optimizer.pt", "why": "it is empty"}]});
+    set(&mut document, "/body/checkpoint", broken);
+    expect(&document, "", "recovery.checkpoint", "fail", "fail", "fail");
+    let text = judge(&document, "").run().stdout;
+    assert!(
+        text.contains("the checkpoint out/step-200 is not complete: optimizer.pt: it is empty"),
+        "{text}"
+    );
+}
+
 /// One document for each of four ranks.
 fn ranks(of: usize) -> Vec<Value> {
     (0..of)

@@ -16,6 +16,11 @@ use crate::units::{Bytes, MIB};
 pub use driver::{failure_of, machine};
 pub use host::host;
 
+/// The disk of this machine that `path` lies on.
+pub fn disk_of(path: &Path) -> Option<crate::gpu::host::Disk> {
+    mounts::disk_of(&Root::default(), path)
+}
+
 /// The folder that stands for `/`.
 #[derive(Debug, Clone)]
 pub struct Root(PathBuf);

@@ -83,6 +83,13 @@ pub(super) fn disks(root: &Root, folder: &Path) -> Vec<Disk> {
     found
 }
 
+/// The disk that `path` lies on, links followed.
+pub(super) fn disk_of(root: &Root, path: &Path) -> Option<Disk> {
+    let mounts = parse(&root.text("/proc/self/mountinfo")?);
+    let path = path.canonicalize().ok()?;
+    disk(&path, holding(&mounts, &path)?)
+}
+
 fn is_system(point: &Path) -> bool {
     ["/boot", "/etc", "/usr", "/proc", "/sys", "/dev", "/run", "/snap", "/var/lib"]
         .iter()

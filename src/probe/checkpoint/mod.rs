@@ -17,6 +17,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use serde::{Deserialize, Serialize};
 
+use crate::gpu::host::Disk;
 use crate::units::{Bytes, MIB};
 use crate::words::Message;
 
@@ -26,7 +27,8 @@ pub use folder::check;
 const SMALL: u64 = 64 * MIB;
 
 /// How closely to look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Depth {
     /// Headers, ends and extents: milliseconds.
     Extents,
@@ -94,6 +96,41 @@ pub struct CheckpointCheck {
     /// What is missing or contradicts itself; damaged files tell their own `why`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Message>,
+}
+
+/// The newest checkpoint of a run, as it lay on its disk when the run had ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointRecord {
+    pub path: String,
+    pub complete: bool,
+    pub integrity: Integrity,
+    pub bytes: Bytes,
+    pub files: u64,
+    /// Whether all bytes were read against their checksums, or headers and extents only.
+    pub depth: Depth,
+    /// The files that are not whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<FileCheck>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Message>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Disk>,
+}
+
+impl CheckpointRecord {
+    pub fn of(path: String, check: CheckpointCheck, depth: Depth, disk: Option<Disk>) -> CheckpointRecord {
+        CheckpointRecord {
+            path,
+            complete: check.complete,
+            integrity: check.integrity,
+            bytes: check.bytes,
+            files: check.files.len() as u64,
+            depth,
+            damaged: check.files.into_iter().filter(|file| file.integrity == Integrity::Damaged).collect(),
+            problems: check.problems,
+            disk,
+        }
+    }
 }
 
 /// What a look at one file gives, before it has a name.

@@ -171,6 +171,7 @@ impl ProbeLog {
             torch: self.told.torch.clone(),
             failures,
             recovery: None,
+            checkpoint: None,
             timeline,
             gaps,
         }

@@ -140,6 +140,7 @@ verdict-fp64-rate = fp64 runs at 1/{ $times } of the rate of fp32 on this card
 verdict-recovery-untested = no recovery test was run
 verdict-checkpoint-complete = the checkpoint { $path } is complete
 verdict-checkpoint-incomplete = the checkpoint { $path } is not complete
+verdict-checkpoint-broken = the checkpoint { $path } is not complete: { $why }
 verdict-checkpoint-written = { $count ->
     [one] 1 checkpoint was
    *[other] { $count } checkpoints were
