@@ -1,7 +1,7 @@
 //! The table of checks. A new check is a row here and a function in its criterion's file.
 
 use super::case::Case;
-use super::{CriterionId, Fact, Status, memory, precision, ranks, recovery, time};
+use super::{CriterionId, Fact, Status, keeping, memory, memory_notes, precision, ranks, recovery, time};
 
 pub(super) struct Check {
     /// Dotted and unique; never renamed once released.
@@ -49,8 +49,8 @@ pub(super) const CHECKS: &[Check] = &[
     check("precision.finite-loss", CriterionId::Precision, precision::finite_loss),
     check("precision.ranks", CriterionId::Precision, precision::ranks_agree),
     check("recovery.checkpoint", CriterionId::Recovery, recovery::checkpoint),
-    check("recovery.storage", CriterionId::Recovery, recovery::storage),
-    check("recovery.space", CriterionId::Recovery, recovery::space),
+    check("recovery.storage", CriterionId::Recovery, keeping::storage),
+    check("recovery.space", CriterionId::Recovery, keeping::space),
     check("recovery.grade", CriterionId::Recovery, recovery::grade),
     check("recovery.step", CriterionId::Recovery, recovery::step),
     check("recovery.learning-rate", CriterionId::Recovery, recovery::learning_rate),
@@ -58,9 +58,9 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 pub(super) const NOTES: &[NoteRow] = &[
-    note("memory.estimate", CriterionId::Memory, memory::beside_estimate),
-    note("memory.growing", CriterionId::Memory, memory::growing),
-    note("memory.mixed-gpus", CriterionId::Memory, memory::mixed_gpus),
+    note("memory.estimate", CriterionId::Memory, memory_notes::beside_estimate),
+    note("memory.growing", CriterionId::Memory, memory_notes::growing),
+    note("memory.mixed-gpus", CriterionId::Memory, memory_notes::mixed_gpus),
     note("time.spread", CriterionId::Time, time::spread),
     note("time.drift", CriterionId::Time, time::drift),
     note("time.stalled", CriterionId::Time, time::stalled),

@@ -3,11 +3,9 @@
 #![expect(clippy::unnecessary_wraps, reason = "the rows of the table of checks have one signature")]
 
 use super::case::Case;
-use super::evidence::{Held, Probe, Recovery, Storage};
+use super::evidence::{Held, Probe, Recovery};
 use super::projection::slowest;
-use super::storage::{StorageClass, class_of};
-use super::{Cite, Fact, Figure, Status};
-use crate::units::Bytes;
+use super::{Fact, Figure, Status};
 use crate::words::{Arg, Message};
 
 /// Notice before a polite interruption that most schedulers and clouds give at least (Kubernetes, Slurm and spot
@@ -15,7 +13,7 @@ use crate::words::{Arg, Message};
 const NOTICE_SECONDS: f64 = 30.0;
 
 /// The recovery test's document: of several ranks, the one that has it; rank 0 comes first.
-fn tested<'a>(case: &Case<'a>) -> Option<(&'a Held<Probe>, &'a Recovery)> {
+pub(super) fn tested<'a>(case: &Case<'a>) -> Option<(&'a Held<Probe>, &'a Recovery)> {
     case.probes().iter().find_map(|probe| Some((probe, probe.body.recovery.as_ref()?)))
 }
 
@@ -86,115 +84,6 @@ fn looked_at(probe: &Held<Probe>) -> Option<(Status, Fact)> {
         None => Message::new("verdict-checkpoint-incomplete").with("path", path),
     };
     Some((Status::Fail, Fact::new(text).value(Figure::Flag(false)).cite(cite)))
-}
-
-/// Where the checkpoint lies, with the facts about its mount if there are any.
-fn storage_facts(case: &Case<'_>) -> Option<(Storage, Cite)> {
-    if let Some((probe, recovery)) = tested(case)
-        && let Some(storage) = recovery.checkpoint.as_ref().and_then(|checkpoint| checkpoint.storage.clone())
-    {
-        return Some((storage, probe.cite("/recovery/checkpoint/storage")));
-    }
-    case.probes().iter().find_map(|probe| {
-        let storage = probe.body.checkpoint.as_ref()?.disk.clone()?;
-        Some((storage, probe.cite("/checkpoint/disk")))
-    })
-}
-
-/// Whether the run was in a container, where some env document tells.
-fn in_container(case: &Case<'_>) -> Option<bool> {
-    let of_probe = case.probes().iter().filter_map(|probe| probe.body.env.as_ref());
-    let mut machines = of_probe.chain(case.evidence.env.iter().map(|env| &env.body)).map(|env| &env.machine);
-    machines.find_map(|machine| Some(machine.as_ref()?.container.is_some()))
-}
-
-/// Three checkpoints of this size fit: the two that must be kept, since the newest may be the broken one, and the
-/// next one beside them.
-pub(super) fn space(case: &Case<'_>) -> Option<(Status, Fact)> {
-    const KEPT: u64 = 3;
-    let (facts, cite) = storage_facts(case)?;
-    let free = facts.space.as_ref()?.free?;
-    let (bytes, bytes_cite) = checkpoint_bytes(case)?;
-    let needed = bytes * KEPT;
-    let enough = free >= needed && facts.inodes_free != Some(0);
-    let id = if enough { "verdict-space-enough" } else { "verdict-space-short" };
-    let text = Message::new(id).with("free", free).with("needed", needed).with("each", bytes);
-    let fact = Fact::new(text).value(Figure::Bytes(free)).limit(Figure::Bytes(needed));
-    let fact = fact.cite(Cite { pointer: format!("{}/space/free", cite.pointer), ..cite });
-    // The run's own files may be there already and be replaced; short of even one, it will fail.
-    let status = match (enough, free >= bytes) {
-        (true, _) => Status::Pass,
-        (false, true) => Status::Unknown,
-        (false, false) => Status::Fail,
-    };
-    Some((status, fact.cite(bytes_cite)))
-}
-
-fn checkpoint_bytes(case: &Case<'_>) -> Option<(Bytes, Cite)> {
-    if let Some((probe, recovery)) = tested(case)
-        && let Some(bytes) = recovery.checkpoint.as_ref().and_then(|checkpoint| checkpoint.bytes)
-    {
-        return Some((bytes, probe.cite("/recovery/checkpoint/bytes")));
-    }
-    let looked_at = case
-        .probes()
-        .iter()
-        .find_map(|probe| Some((probe.body.checkpoint.as_ref()?.bytes?, probe.cite("/checkpoint/bytes"))));
-    if looked_at.is_some() {
-        return looked_at;
-    }
-    case.probes().iter().find_map(|probe| {
-        let seen = probe.body.torch.as_ref()?.checkpoints.as_ref()?;
-        let (at, bytes) = seen
-            .iter()
-            .enumerate()
-            .filter_map(|(at, seen)| Some((at, seen.bytes?)))
-            .max_by_key(|row| row.1)?;
-        Some((bytes, probe.cite(format!("/torch/checkpoints/{at}/bytes"))))
-    })
-}
-
-pub(super) fn storage(case: &Case<'_>) -> Option<(Status, Fact)> {
-    if let Some((facts, cite)) = storage_facts(case) {
-        let class = class_of(&facts, in_container(case));
-        let place = facts.mount.clone().unwrap_or_else(|| "?".to_owned());
-        let kind = facts.filesystem.clone().unwrap_or_else(|| "?".to_owned());
-        let text = Message::new(storage_text(class)).with("place", place).with("kind", kind);
-        let fact = Fact::new(text).value(Figure::Word(class.key().to_owned())).cite(cite);
-        let status = match class.outlives_instance() {
-            Some(true) => Status::Pass,
-            Some(false) => Status::Fail,
-            None => Status::Unknown,
-        };
-        return Some((status, fact));
-    }
-    let durable =
-        tested(case).and_then(|(probe, recovery)| Some((probe, recovery.checkpoint.as_ref()?.durable?)));
-    Some(match durable {
-        Some((probe, true)) => {
-            let fact = Fact::new(Message::new("verdict-storage-durable")).value(Figure::Flag(true));
-            (Status::Pass, fact.cite(probe.cite("/recovery/checkpoint/durable")))
-        }
-        Some((probe, false)) => {
-            let fact = Fact::new(Message::new("verdict-storage-not-durable")).value(Figure::Flag(false));
-            (Status::Fail, fact.cite(probe.cite("/recovery/checkpoint/durable")))
-        }
-        None => {
-            let fact = Fact::new(Message::new("verdict-storage-untold"));
-            (Status::Unknown, fact.cites(case.probes().iter().map(|probe| probe.cite(""))))
-        }
-    })
-}
-
-fn storage_text(class: StorageClass) -> &'static str {
-    match class {
-        StorageClass::Memory => "verdict-storage-memory",
-        StorageClass::ContainerLayer => "verdict-storage-container",
-        StorageClass::InstanceDisk => "verdict-storage-instance-disk",
-        StorageClass::LocalVolume => "verdict-storage-local-volume",
-        StorageClass::Network => "verdict-storage-network",
-        StorageClass::Unknown => "verdict-storage-unknown",
-    }
 }
 
 pub(super) fn grade(case: &Case<'_>) -> Option<(Status, Fact)> {
