@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::failure::Failure;
 use super::checkpoint::CheckpointRecord;
+use super::failure::Failure;
 use super::hook_record::TorchFacts;
 use super::scanner::StepUnit;
 use super::steps::{Basis, Drift, PauseTotal, Stalls, StepSeconds, WarmupRule};

@@ -80,6 +80,8 @@ fn answers(criterion: CriterionId, finding: &Finding, case: &Case<'_>) -> Vec<Ne
         }
         "precision.finite-loss" => Message::new("verdict-next-finite"),
         "precision.ranks" if failed => Message::new("verdict-next-ranks-precision"),
+        // The format is known, the card is not.
+        "precision.native" if finding.fact.limit.is_some() => Message::new("verdict-next-env"),
         "precision.native" | "precision.used" | "precision.ranks" => Message::new("verdict-next-hook"),
         "recovery.checkpoint" if failed => Message::new("verdict-next-checkpoint"),
         "recovery.space" => Message::new("verdict-next-space"),

@@ -14,7 +14,7 @@ pub(super) enum StorageClass {
     ContainerLayer,
     /// A disk that the cloud gives away with the instance: gone when it stops.
     InstanceDisk,
-    /// A volume beside the container, on the instance's disk: survives a stop, not the end of the instance.
+    /// A volume mounted into the container, on the instance's disk: survives a stop, not the end of the instance.
     LocalVolume,
     /// On other machines: outlives the instance.
     Network,
@@ -59,7 +59,7 @@ pub(super) fn class_of(storage: &Storage, in_container: Option<bool>) -> Storage
             let model = storage.model.as_deref().unwrap_or("").to_ascii_lowercase();
             if INSTANCE_DISKS.iter().any(|name| model.contains(name)) {
                 StorageClass::InstanceDisk
-            } else if in_container == Some(true) {
+            } else if in_container == Some(true) && storage.mount.as_deref() != Some("/") {
                 StorageClass::LocalVolume
             } else {
                 StorageClass::Unknown
@@ -94,5 +94,12 @@ mod tests {
             assert_eq!(class, expected, "{filesystem} on {model:?}, in a container: {in_container}");
         }
         assert_eq!(class_of(&Storage::default(), None), StorageClass::Unknown);
+        // An ext4 root with a container's marks may be a virtual machine's: nothing tells.
+        let root = Storage {
+            filesystem: Some("ext4".to_owned()),
+            mount: Some("/".to_owned()),
+            ..Storage::default()
+        };
+        assert_eq!(class_of(&root, Some(true)), StorageClass::Unknown);
     }
 }

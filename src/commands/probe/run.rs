@@ -22,7 +22,7 @@ use crate::adapters::supervise::relay::Relay;
 use crate::adapters::supervise::spawn::{self, Change, Launch, SpawnError};
 use crate::adapters::supervise::streams::Plan;
 use crate::adapters::supervise::{Sink, now, signals, tail};
-use crate::adapters::{cgroup, clock, files};
+use crate::adapters::{cgroup, checkpoint, clock, files};
 use crate::cli::ProbeArgs;
 use crate::commands::Reporter;
 use crate::document::{Document, Gap};
@@ -298,7 +298,10 @@ impl Tails {
 }
 
 fn report(run: &Supervision, output: &Path, reporter: &mut Reporter<'_, '_>) {
-    let body = run.log().finish(&Message::new("probe-gap-recovered").to_string());
+    let mut body = run.log().finish(&Message::new("probe-gap-recovered").to_string());
+    let folder = body.context.cwd.clone().unwrap_or_default();
+    let seen = body.torch.as_ref().map(|torch| torch.checkpoints.as_slice()).unwrap_or_default();
+    body.checkpoint = checkpoint::newest(seen, Path::new(&folder));
     let document = Document::new(body, Some(clock::now()));
     save(&document, output, reporter);
     reporter.note_page(&page::summary(&document.body));

@@ -209,13 +209,14 @@ verdict-next-card = take a card of compute capability { $from } or newer, or a f
 verdict-next-use = make the run compute in { $need } (its own switch for mixed precision), and probe again
 verdict-next-finite = lower the learning rate or take bf16 instead of fp16, and probe again
 verdict-next-ranks-precision = give every rank the same format
+verdict-next-env = say which card it is: `onecard env --output env.json` on it, then `--env env.json`
 verdict-next-hook = probe with the hook on, so that the formats are seen
 verdict-next-checkpoint = make the run write a whole checkpoint, and probe again
 verdict-next-storage = write checkpoints to storage outside the instance (a network volume or a bucket)
 verdict-next-space = make room for three checkpoints, or write them elsewhere
 verdict-next-data-order = make the data loader resumable (a stateful or seeded sampler), or accept the loss: `--accept recovery=REASON`
 verdict-next-resume = repair the resumption: optimizer, schedule, step and data order must come from the checkpoint
-verdict-next-recovery = test it: `onecard probe --recovery paired --scratch DIR -- COMMAND`
+verdict-next-recovery = test it: kill the run after a checkpoint, resume it, and hold step, learning rate and loss against an uninterrupted run; then say what you found: `--accept recovery=REASON`
 
 # HTML report
 verdict-question = Is this card enough for this job?
