@@ -16,6 +16,9 @@ pub struct VerdictArgs {
     /// The probe document; repeatable, one for each rank or node (default: `onecard-probe.json`)
     #[arg(long = "probe", value_name = "FILE")]
     pub probes: Vec<PathBuf>,
+    /// Judge the recorded run that comes with onecard: no GPU is needed
+    #[arg(long, conflicts_with_all = ["env", "estimate", "probes"])]
+    pub example: bool,
     /// By when the whole job must be done, such as `72h`
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub deadline: Option<Duration>,

@@ -9,7 +9,7 @@ use crate::document::{Body, Document};
 use crate::exit::Exit;
 use crate::render::{self, pages};
 use crate::verdict::evidence::{Env, Estimate, Evidence, Held, Probe};
-use crate::verdict::{self, Asked, Length, Price, Verdict, VerdictReport};
+use crate::verdict::{self, Asked, Length, Price, Verdict, VerdictReport, example};
 use crate::words::{Lang, Message, Problem};
 
 /// Where `onecard probe` writes when nothing else is said.
@@ -18,7 +18,7 @@ const DEFAULT_PROBE: &str = "onecard-probe.json";
 pub(super) fn run(args: &VerdictArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::Result<Exit> {
     let reports = args.reports.iter().map(|path| ReportKind::of(path)).collect::<Result<Vec<_>, _>>()?;
     let asked = asked(args)?;
-    let evidence = gather(args)?;
+    let evidence = if args.example { recorded() } else { gather(args)? };
     let body = verdict::verdict(&evidence, &asked);
     let exit = exit_of(body.verdict);
     let document = Document::new(body, None);
@@ -64,6 +64,24 @@ fn asked(args: &VerdictArgs) -> Result<Asked, Problem> {
         price,
         accept: args.accept.clone(),
     })
+}
+
+/// The embedded run. Its own deadline, length and price are in its estimate's plan.
+fn recorded() -> Evidence {
+    fn held<B: Body + serde::de::DeserializeOwned>(name: &str, text: &str) -> Held<B> {
+        let document = Document::<B>::from_json(text).expect("the embedded documents are read by a test");
+        Held {
+            name: name.to_owned(),
+            tool_version: document.tool_version,
+            created_at: document.created_at,
+            body: document.body,
+        }
+    }
+    Evidence {
+        env: Some(held("env", example::ENV)),
+        estimate: Some(held("estimate", example::ESTIMATE)),
+        probes: vec![held("probe", example::PROBE)],
+    }
 }
 
 fn gather(args: &VerdictArgs) -> Result<Evidence, Problem> {

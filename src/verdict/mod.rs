@@ -7,6 +7,7 @@ mod case;
 mod checks;
 mod dtype;
 pub mod evidence;
+pub mod example;
 mod figure;
 mod keeping;
 mod memory;

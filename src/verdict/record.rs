@@ -1,11 +1,11 @@
 //! What is needed to repeat the run, and what the verdict was asked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use super::asked::{Asked, Length};
-use super::evidence::Evidence;
+use super::evidence::{Evidence, Package};
 use crate::gpu::Precision;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -73,7 +73,7 @@ impl Record {
         Record {
             command: probe.and_then(|probe| probe.command.as_ref()).and_then(command_line),
             git_commit: probe.and_then(|probe| probe.context.as_ref()?.git_commit.clone()),
-            packages_hash: envs().find_map(|env| env.python.as_ref()?.packages_hash.clone()),
+            packages_hash: envs().find_map(|env| packages_hash(env.stack.as_ref()?.packages.as_ref()?)),
             driver: envs().find_map(|env| env.driver.as_ref()?.version.clone()),
             gpus: gpus.into_iter().collect(),
             torch: torch.and_then(|torch| torch.version.clone()),
@@ -112,6 +112,22 @@ fn documents(evidence: &Evidence) -> Vec<DocumentRecord> {
     env.chain(estimate).chain(probes).collect()
 }
 
+/// Names the set of packages: FNV-1a of `name==version` lines in the order of names. Two runs with the same one had the
+/// same packages; it is no proof against forgery.
+fn packages_hash(packages: &BTreeMap<String, Package>) -> Option<String> {
+    if packages.is_empty() {
+        return None;
+    }
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for (name, package) in packages {
+        let version = package.version.as_deref().unwrap_or("?");
+        for byte in format!("{name}=={version}\n").bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    Some(format!("fnv1a64:{hash:016x}"))
+}
+
 /// A command as it can be typed into a POSIX shell again.
 fn command_line(command: &serde_json::Value) -> Option<String> {
     match command {
@@ -135,8 +151,19 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::command_line;
+    use super::{Package, command_line, packages_hash};
     use serde_json::json;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn packages_are_named_by_a_hash_of_their_list() {
+        let list =
+            |version: &str| BTreeMap::from([("a".to_owned(), Package { version: Some(version.to_owned()) })]);
+        // FNV-1a, 64 bits, of the five bytes `a==1` and a line feed.
+        assert_eq!(packages_hash(&list("1")).as_deref(), Some("fnv1a64:8c6dd833e936e461"));
+        assert_ne!(packages_hash(&list("1")), packages_hash(&list("2")));
+        assert_eq!(packages_hash(&BTreeMap::new()), None);
+    }
 
     #[test]
     fn a_command_can_be_typed_again() {

@@ -5,6 +5,8 @@ mod estimate;
 mod probe;
 mod recovery;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer};
 
 use crate::document::{Body, DocumentKind};
@@ -58,7 +60,7 @@ pub struct Env {
     pub driver: Option<Driver>,
     pub gpus: Option<Vec<EnvGpu>>,
     pub machine: Option<Machine>,
-    pub python: Option<Python>,
+    pub stack: Option<Stack>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -70,8 +72,15 @@ pub struct Machine {
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Python {
-    pub packages_hash: Option<String>,
+pub struct Stack {
+    /// Python packages by name.
+    pub packages: Option<BTreeMap<String, Package>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Package {
+    pub version: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

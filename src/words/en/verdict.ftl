@@ -239,7 +239,7 @@ verdict-ledger-device-measured = Measured, whole device
 
 # Bad input
 verdict-nothing-to-judge = nothing to judge: no `{ $path }` here and no document named
-verdict-nothing-to-judge-hint = run `onecard probe -- COMMAND` first, or name documents with --probe, --estimate or --env
+verdict-nothing-to-judge-hint = run `onecard probe -- COMMAND` first, name documents with --probe, --estimate or --env, or look at `onecard verdict --example`
 verdict-absurd = `{ $path }`: { $pointer } { $why }
 verdict-absurd-hint = the document was damaged or not written by onecard; probe again
 verdict-absurd-time = is not a duration

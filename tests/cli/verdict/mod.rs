@@ -378,6 +378,34 @@ fn advice_comes_from_the_estimate_corrected_by_what_was_measured() {
 }
 
 #[test]
+fn the_example_is_judged_anywhere_and_cites_its_own_documents() {
+    let run = Run::new("verdict --example --format json");
+    assert_eq!(run.run(), run.run());
+    let report = run.json();
+    let text = |name: &str| {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/verdict/example").join(name);
+        std::fs::read_to_string(path).expect("embedded")
+    };
+    let documents = ["env", "estimate", "probe"]
+        .map(|name| (name, serde_json::from_str::<Value>(&text(&format!("{name}.json"))).expect("JSON")));
+    let mut cited = 0;
+    for row in report["body"]["criteria"].as_array().expect("rows") {
+        let notes = row.get("notes").and_then(Value::as_array).cloned().unwrap_or_default();
+        for finding in row["findings"].as_array().expect("findings").iter().chain(&notes) {
+            for cite in finding["cites"].as_array().expect("cites") {
+                let (_, document) =
+                    documents.iter().find(|(name, _)| *name == cite["document"]).expect("named");
+                assert!(document.pointer(cite["pointer"].as_str().expect("a pointer")).is_some(), "{cite}");
+                cited += 1;
+            }
+        }
+    }
+    assert!(cited > 10, "{cited}");
+    let with_files = Run::new("verdict --example --probe x.json").run();
+    assert_eq!(with_files.status, 2);
+}
+
+#[test]
 fn an_estimate_alone_measures_nothing() {
     let range = |gib: u64| json!({"low": gib * GIB, "expected": gib * GIB, "high": gib * GIB});
     let judge = |gib: u64| {

@@ -11,7 +11,7 @@ fn bad_input_gets_one_line() {
     let with_file = |content: &str| Run::new("verdict --probe p.json").file("p.json", content);
     Run::new("verdict").refuses(
         "error: nothing to judge: no `onecard-probe.json` here and no document named\n\
-         hint: run `onecard probe -- COMMAND` first, or name documents with --probe, --estimate or --env\n",
+         hint: run `onecard probe -- COMMAND` first, name documents with --probe, --estimate or --env, or look at `onecard verdict --example`\n",
     );
     Run::new("verdict --probe none.json").refuses("error: cannot read `none.json`: no such file\n");
     Run::new("verdict --probe .").refuses("error: cannot read `.`: it is a folder\n");
