@@ -4,10 +4,11 @@
 
 use onecard::estimate::defaults::{Asked, ModelFacts, resolve};
 use onecard::estimate::plan::{Autocast, Method, Optimizer, Task};
-use onecard::estimate::{DeviceProfile, Estimate, Moment, estimate};
+use onecard::estimate::{DeviceProfile, Estimate, estimate};
 use onecard::gpu::ComputeCapability;
 use onecard::model::read_config;
 use serde_json::Value;
+use std::fmt::Write as _;
 
 fn cases() -> Vec<Value> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/vision/measured.json");
@@ -44,35 +45,49 @@ fn simulated(case: &Value) -> Estimate {
     estimate(&shape, &plan, &h200)
 }
 
+/// fp16 with a gradient scaler: every step of this short run overflowed and was skipped, so no states were ever made.
+const NEVER_STEPPED: &str = "resnet50-full_amp_fp16-r224b32";
+
 #[test]
 fn peaks_are_those_that_were_measured() {
-    let mut errors = Vec::new();
+    let (mut table, mut errors) = (String::new(), Vec::new());
     for case in cases() {
-        let result = simulated(&case);
-        let truth = |key: &str| case["measured"][key].as_f64();
-        let peak = result.peak.allocated.expected.gib();
-        let reserved = result.peak.reserved.expected.gib();
-        let error = peak / truth("peak_allocated_gib").unwrap() - 1.0;
-        let of = |moment: Moment| {
-            result.moments.iter().find(|m| m.moment == moment).map_or(0.0, |m| m.bytes.gib())
-        };
-        println!(
-            "{:44} {error:+.3} peak {peak:.3}/{:.3} fwd {:.3}/{:.3} bwd {:.3} opt {:.3}/{:.3} load {:.4}/{:.4} res {reserved:.2}/{:.2}",
-            case["id"].as_str().unwrap(),
-            truth("peak_allocated_gib").unwrap(),
-            of(Moment::Forward).max(of(Moment::Loss)),
-            truth("after_forward_gib").unwrap_or(0.0),
-            of(Moment::Backward),
-            of(Moment::OptimizerStep),
-            truth("after_step_gib").unwrap_or(0.0),
-            of(Moment::Loaded),
-            truth("loaded_allocated_gib").unwrap(),
-            truth("peak_reserved_gib").unwrap(),
-        );
-        errors.push(error.abs());
+        let (id, result) = (case["id"].as_str().unwrap(), simulated(&case));
+        let truth = |key: &str| case["measured"][key].as_f64().unwrap();
+        let (peak, truly) = (result.peak.allocated, truth("peak_allocated_gib"));
+        let error = peak.expected.gib() / truly - 1.0;
+        let reserved = result.peak.reserved;
+        writeln!(
+            table,
+            "{id:44} {:+.2} % of {truly:.3} GiB, reserved {:+.1} %",
+            error * 100.0,
+            (reserved.expected.gib() / truth("peak_reserved_gib") - 1.0) * 100.0
+        )
+        .unwrap();
+        assert!(result.peak.process.high.mib() >= truth("nvml_process_mib"), "{id}: a false fit");
+        if id != NEVER_STEPPED {
+            assert!(peak.low.gib() <= truly && truly <= peak.high.gib(), "{id}: {truly} outside {peak:?}");
+            assert!(truth("peak_reserved_gib") <= reserved.high.gib(), "{id}: reserved outside");
+            errors.push(error.abs());
+        }
     }
     errors.sort_by(f64::total_cmp);
     let (median, ninetieth) = (errors[errors.len() / 2], errors[errors.len() * 9 / 10]);
-    println!("median {median:.4}, 90th percentile {ninetieth:.4}, worst {:.4}", errors[errors.len() - 1]);
-    assert!(median < 0.02 && ninetieth < 0.06, "{median:.4} {ninetieth:.4}");
+    // A ratchet: what was reached, and a little room.
+    assert!(median < 0.004 && ninetieth < 0.016, "median {median:.4}, 90th {ninetieth:.4}\n{table}");
+}
+
+#[test]
+fn memory_grows_with_batch_and_pixels() {
+    let base = cases().into_iter().find(|case| case["id"] == "unet-full_fp32-r256b4").unwrap();
+    let peak = |key: &str, value: u64| {
+        let mut case = base.clone();
+        case[key] = value.into();
+        simulated(&case).peak.allocated.expected
+    };
+    assert!(peak("batch", 2) < peak("batch", 4) && peak("batch", 4) < peak("batch", 8));
+    assert!(
+        peak("resolution", 128) < peak("resolution", 256)
+            && peak("resolution", 256) < peak("resolution", 512)
+    );
 }

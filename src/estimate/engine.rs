@@ -85,6 +85,10 @@ fn present(shape: &ModelShape, plan: &Plan, device: DeviceProfile, trace: &Trace
         allocated,
         Bytes(trace.largest),
     );
+    let cached = match &shape.net {
+        Some(net) => uncertainty::convolved(cached, allocated, net.dense_share(plan.resolution)),
+        None => cached,
+    };
     ledger.push(row("allocator_cache", cached, peak_moment));
     let reserved = allocated + cached;
     let outside = outside(device.compute_capability, device.sm_count, Libraries::of(plan));

@@ -44,6 +44,7 @@ fn body(args: &EstimateArgs) -> Result<EstimateBody, Problem> {
     let mut subject = subject::find(args)?;
     subject.complete(&mut asked);
     subject.for_task(asked.task)?;
+    subject.takes(asked.resolution)?;
     let facts = subject.facts();
     // Contradictions are told before anything is looked up.
     let plan = resolve(&asked, &facts)?;

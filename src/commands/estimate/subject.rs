@@ -80,13 +80,19 @@ impl Subject {
         Ok(())
     }
 
+    /// Whether an image network can be fed so many pixels.
+    pub(super) fn takes(&self, resolution: Option<u64>) -> Result<(), Problem> {
+        let net = self.shape.as_ref().and_then(|shape| shape.net.as_ref());
+        net.zip(resolution).map_or(Ok(()), |(net, resolution)| net.accepts(resolution))
+    }
+
     pub(super) fn facts(&self) -> ModelFacts {
         let Some(shape) = &self.shape else { return ModelFacts::default() };
         ModelFacts {
             task: Some(task_of(shape)),
             max_seq: shape.max_positions,
             vocab: (shape.vocab > 0).then_some(shape.vocab),
-            resolution: None,
+            resolution: shape.net.as_ref().map(|net| net.resolution),
             stored_dtype: shape.stored_dtype,
         }
     }

@@ -162,9 +162,9 @@ impl At<'_> {
             Op::Slice { .. } | Op::FirstToken => sim.view(&x, self.elements),
             Op::Copy => sim.copy(x),
             Op::Tokens { width, class_token, .. } => self.tokens(x, width, class_token),
-            Op::Attention { width, heads } => self.attention(x, width, heads),
+            Op::Attention { width, heads } => self.attention(&x, width, heads),
             Op::WindowAttention { width, heads, window, shifted } => {
-                self.window_attention(x, width, heads, window, shifted)
+                self.window_attention(&x, width, heads, window, shifted)
             }
             Op::PatchMerge => {
                 let padded = sim.copy(x);
@@ -190,11 +190,11 @@ impl At<'_> {
     }
 
     /// `nn.MultiheadAttention(batch_first=True)`: sequence first inside, one packed projection.
-    fn attention(&self, x: Tensor, width: u64, heads: u64) -> Tensor {
+    fn attention(&self, x: &Tensor, width: u64, heads: u64) -> Tensor {
         let sim = self.sim;
         let rows = x.elements() / width;
         // Sequence first is a view that no matrix product takes as rows: cast, then copied.
-        let x = sim.copy(sim.lower(&x));
+        let x = sim.copy(sim.lower(x));
         let packed = sim.linear(x, &self.params[0], Some(&self.params[1]), width, 3 * width);
         let packed = sim.copy(sim.heads(packed, true));
         let [query, key, value] = [0; 3].map(|_| sim.view(&packed, rows * width));
@@ -218,7 +218,7 @@ impl At<'_> {
         sim.linear(out, &self.params[2], Some(&self.params[3]), width, width)
     }
 
-    fn window_attention(&self, x: Tensor, width: u64, heads: u64, window: u64, shifted: bool) -> Tensor {
+    fn window_attention(&self, x: &Tensor, width: u64, heads: u64, window: u64, shifted: bool) -> Tensor {
         let sim = self.sim;
         let batch = self.view.batch;
         let side = |n: u64| n.div_ceil(window) * window;
@@ -226,7 +226,7 @@ impl At<'_> {
         let padded = batch * height * across * width;
         // A map that one window covers is not shifted.
         let shifted = shifted && (height > window || across > window);
-        let mut x = sim.resize(&x, padded);
+        let mut x = sim.resize(x, padded);
         if shifted {
             x = sim.copy(x);
         }

@@ -20,10 +20,11 @@ pub(crate) fn image(sim: &Sim, net: &Net, plan: &Plan, offers: Offers, workspace
         storage: Storage::Plain,
         compute: plan.param_dtype,
     };
-    let model = sim.charged(Category::Weights, || ImageNet::new(sim, make, net));
     let resolution = plan.resolution.unwrap_or(net.resolution);
+    let net = &net.clone().at(resolution);
+    let model = sim.charged(Category::Weights, || ImageNet::new(sim, make, net));
     let view = View { batch: plan.batch, resolution, mode: mode(plan, offers) };
-    let pixels = plan.batch * resolution * resolution;
+    let pixels = plan.batch.saturating_mul(resolution * resolution);
     let labels = match net.goal {
         Goal::Classes => plan.batch,
         Goal::Pixels => pixels,

@@ -12,7 +12,11 @@ fn shape(c: &Config, net: Net) -> ModelShape {
     // The network's own last layers are its head; this one only names the task.
     let own = head(task);
     ModelShape {
-        model_type: if c.model_type().is_empty() { net.name.clone() } else { c.model_type().to_owned() },
+        model_type: if c.model_type().is_empty() {
+            net.family().to_owned()
+        } else {
+            c.model_type().to_owned()
+        },
         kind: Kind::Vision,
         hidden: net.nodes.iter().rev().find_map(vision::Node::width).unwrap_or(0),
         vocab: 0,

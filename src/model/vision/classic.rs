@@ -137,5 +137,5 @@ pub(in crate::model) fn convnext(
     x = d.add(Op::LayerNorm { width: widths[3], map: true }, &[x]);
     x = d.add(Op::Flatten, &[x]);
     x = d.linear(x, widths[3], classes);
-    Net { multiple_of: 1, ..d.finish(&[x], name, Goal::Classes, 224) }
+    d.finish(&[x], name, Goal::Classes, 224)
 }

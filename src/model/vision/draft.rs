@@ -51,15 +51,7 @@ impl Draft {
         for output in outputs {
             self.add(Op::Output, &[*output]);
         }
-        Net {
-            name: name.to_owned(),
-            goal,
-            resolution,
-            multiple_of: 1,
-            any_resolution: true,
-            nodes: self.nodes,
-            named: self.named,
-        }
+        Net { name: name.to_owned(), goal, resolution, multiple_of: 1, nodes: self.nodes, named: self.named }
     }
 }
 

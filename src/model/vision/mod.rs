@@ -14,6 +14,8 @@ pub(super) use transformer::{VitSizes as Sizes, swin, vit};
 
 use serde::{Deserialize, Serialize};
 
+use crate::words::{Message, Problem};
+
 /// What one node computes. Parameters of a node are those that its dimensions imply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "op")]
@@ -162,8 +164,6 @@ pub struct Net {
     pub resolution: u64,
     /// Sides must be multiples of this.
     pub multiple_of: u64,
-    /// Whether another resolution can be fed at all (position tables are fixed).
-    pub any_resolution: bool,
     pub nodes: Vec<Node>,
     /// Values that a name of their block keeps until a later node has run: value, node.
     pub named: Vec<(usize, usize)>,
@@ -304,6 +304,53 @@ impl Net {
         self.nodes.iter().flat_map(|node| node.op.params())
     }
 
+    /// The same network built for another resolution: position tables follow the patches.
+    #[must_use]
+    pub fn at(mut self, resolution: u64) -> Net {
+        let dims = self.dims(resolution);
+        for node in &mut self.nodes {
+            if let (Op::Tokens { patches, .. }, Some(input)) = (&mut node.op, node.inputs.first()) {
+                *patches = dims[*input].positions();
+            }
+        }
+        self
+    }
+
+    /// Whether images of so many pixels a side can be fed.
+    pub fn accepts(&self, resolution: u64) -> Result<(), Problem> {
+        let smallest = self.multiple_of.max(32);
+        if (smallest..=MAX_RESOLUTION).contains(&resolution) && resolution.is_multiple_of(self.multiple_of) {
+            return Ok(());
+        }
+        Err(Problem::new(
+            Message::new("vision-resolution").with("resolution", resolution).with("name", self.name.as_str()),
+        )
+        .hint(
+            Message::new("vision-resolution-hint")
+                .with("step", self.multiple_of)
+                .with("smallest", smallest)
+                .with("usual", self.resolution),
+        ))
+    }
+
+    /// Of all that its convolutions write, the share of dense ones wider than a point that overlap their neighbours.
+    pub fn dense_share(&self, resolution: Option<u64>) -> f64 {
+        let (mut dense, mut all) = (0, 0);
+        for (node, dims) in self.nodes.iter().zip(self.dims(resolution.unwrap_or(self.resolution))) {
+            if let Op::Conv { kernel, stride, groups, .. } = node.op {
+                all += dims.elements();
+                dense += if kernel > stride && kernel > 1 && groups == 1 { dims.elements() } else { 0 };
+            }
+        }
+        if all == 0 { 0.0 } else { dense as f64 / all as f64 }
+    }
+
+    /// The line of networks that it belongs to.
+    pub fn family(&self) -> &str {
+        let known = LINES.iter().find(|line| self.name.starts_with(**line));
+        known.copied().unwrap_or(&self.name)
+    }
+
     /// For each node, the last node that reads it; nobody's value lives to the end.
     pub fn last_uses(&self) -> Vec<usize> {
         let mut last: Vec<usize> = (0..self.nodes.len()).collect();
@@ -318,6 +365,24 @@ impl Net {
         last
     }
 }
+
+/// Pixels a side beyond which an image is no training image.
+const MAX_RESOLUTION: u64 = 16_384;
+
+const LINES: &[&str] = &[
+    "resnet",
+    "wideresnet",
+    "resnext",
+    "vgg",
+    "convnext",
+    "efficientnet",
+    "mobilenet",
+    "vit",
+    "deit",
+    "swin",
+    "unet",
+    "yolov8",
+];
 
 /// What can be named, for hints.
 pub const FAMILIES: &str = "resnet18 to 152, vgg16, convnext_tiny to large, efficientnet_b0 to b7, mobilenet_v2 and v3, \

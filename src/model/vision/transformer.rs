@@ -56,7 +56,7 @@ pub(in crate::model) fn vit(sizes: &VitSizes, name: &str, classes: u64) -> Net {
     x = d.add(Op::FirstToken, &[x]);
     x = d.linear(x, width, classes);
     let net = d.finish(&[x], name, Goal::Classes, sizes.resolution);
-    Net { multiple_of: sizes.patch, any_resolution: false, ..net }
+    Net { multiple_of: sizes.patch, ..net }
 }
 
 pub(in crate::model) fn swin(

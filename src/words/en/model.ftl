@@ -55,3 +55,5 @@ hub-no-headers = the weight files' headers could not be read ({ $cause }): param
 
 vision-unknown = no image network `{ $name }` is known here
 vision-unknown-hint = known are { $names }
+vision-resolution = `{ $name }` does not take images of { $resolution } pixels a side
+vision-resolution-hint = give --resolution in steps of { $step }, from { $smallest } on; it was made for { $usual }
