@@ -263,7 +263,7 @@ impl At<'_> {
 
 fn activation(sim: &Sim, x: Tensor, kind: Act, in_place: bool) -> Tensor {
     match (kind, in_place) {
-        (Act::Relu | Act::Relu6, true) => sim.in_place_of_result(x),
+        (Act::Relu, true) => sim.in_place_of_result(x),
         (_, true) => sim.in_place_of_input(x),
         (Act::Relu | Act::Sigmoid, false) => sim.of_result(x),
         (_, false) => sim.of_input(x),

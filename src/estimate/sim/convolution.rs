@@ -1,7 +1,7 @@
 //! Convolutions, batch norm, pooling, and what happens in place.
 //!
-//! Sources: derivatives.yaml (`convolution`, `cudnn_batch_norm`, `max_pool2d_with_indices`, `relu_`, `hardtanh_`: of
-//! the result; `silu_`, `hardswish_`, `hardsigmoid_`: of the input, which is cloned first), pytorch
+//! Sources: derivatives.yaml (`convolution`, `cudnn_batch_norm`, `max_pool2d_with_indices`, `relu_`: of
+//! the result; `silu_`, `hardtanh_`, `hardswish_`, `hardsigmoid_`: of the input, which is cloned first), pytorch
 //! `aten/src/ATen/native/{Convolution,Normalization,AdaptiveAveragePooling}.cpp`, `autocast_mode.h` (convolutions run
 //! in the lower precision, pooling and batch norm as they come).
 

@@ -8,6 +8,7 @@ mod image;
 mod llama;
 mod mla;
 mod moe;
+mod multimodal;
 mod parts;
 mod seq2seq;
 mod unknown;

@@ -57,3 +57,4 @@ vision-unknown = no image network `{ $name }` is known here
 vision-unknown-hint = known are { $names }
 vision-resolution = `{ $name }` does not take images of { $resolution } pixels a side
 vision-resolution-hint = give --resolution in steps of { $step }, from { $smallest } on; it was made for { $usual }
+config-text-and-tower = `{ $model_type }` is estimated for text alone (`{ $key }`): its image tower's weights are counted, what images add is not
