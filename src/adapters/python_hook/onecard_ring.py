@@ -5,7 +5,7 @@ from collections import deque
 # Enough for the micro-batches of all the steps that the program can be ahead of the GPU.
 SLOTS = 1024
 # What this may take of a step, on average: so much, or this share of a long step.
-NS_A_STEP = 15000
+NS_A_STEP = 8000
 SHARE_OF_STEP = 0.002
 
 
