@@ -8,6 +8,7 @@
 //! --nocapture` prints the tables.
 
 #![expect(clippy::unwrap_used, reason = "fixtures are known")]
+#![expect(clippy::print_stdout, reason = "the tables are what this target is for")]
 
 #[path = "truth/cases.rs"]
 mod cases;

@@ -183,7 +183,9 @@ fn series(points: impl Iterator<Item = (u64, Option<f64>, Option<f64>)>) -> Vec<
 /// As the program prints it; the hook's own figures (which some loops divide by the accumulation) otherwise.
 fn loss(log: &LogReading, hook: Option<&HookSteps>) -> Option<LossRecord> {
     let lost = hook.is_some_and(|hook| hook.nonfinite_losses > 0);
-    if let Some(loss) = log.loss.as_ref().filter(|loss| loss.count > 0) {
+    // Losses at full precision, several to each one that was printed, outweigh what one line looked like.
+    let by_hook = hook.map_or(0, |hook| hook.points.iter().filter(|point| point.loss.is_some()).count());
+    if let Some(loss) = log.loss.as_ref().filter(|loss| loss.count > 0 && loss.count as usize * 4 > by_hook) {
         return Some(LossRecord {
             first: loss.first,
             last: loss.last,

@@ -147,7 +147,7 @@ impl Block {
         pairs.extend(cross_facts.zip(cross));
         match (&layer.ffn, &mut self.ffn) {
             (Ffn::Dense(facts), FfnLayer::Dense(mlp)) => {
-                pairs.extend(facts.linears.iter().zip(mlp.projections()))
+                pairs.extend(facts.linears.iter().zip(mlp.projections()));
             }
             (Ffn::Moe(facts), FfnLayer::Moe(moe)) => {
                 moe.adapt_experts(sim, plan, picks);

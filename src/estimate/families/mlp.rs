@@ -16,7 +16,7 @@ pub(crate) struct MlpLayer {
 impl MlpLayer {
     pub(crate) fn new(sim: &Sim, make: Make, facts: &Mlp, dropout: f64, quirks: Quirks) -> MlpLayer {
         let last = facts.linears.len().saturating_sub(1);
-        let quantize = |at: usize| !quirks.own_linear && !(quirks.wide_output && at == last);
+        let quantize = |at: usize| !(quirks.own_linear || quirks.wide_output && at == last);
         let projections = facts
             .linears
             .iter()

@@ -154,7 +154,7 @@ impl MoeLayer {
         let out = sim.empty(x.elements(), x.dtype());
         drop((up, inner, down));
         match &self.shared {
-            Some(shared) => sim.add(&out, &shared.run(sim, x, pass)),
+            Some(shared) => sim.add(&out, shared.run(sim, x, pass)),
             None => out,
         }
     }

@@ -48,7 +48,6 @@ pub(crate) struct Network {
     head_norm: Option<NormLayer>,
     head: Option<OutputHead>,
     extras: Vec<Tensor>,
-    quirks: Quirks,
     _buffers: Option<Tensor>,
 }
 
@@ -207,7 +206,6 @@ impl Network {
             head_norm,
             head,
             extras,
-            quirks,
             _buffers: buffers,
         }
     }
