@@ -45,8 +45,11 @@ pub(super) fn checkpoint(case: &Case<'_>) -> Option<(Status, Fact)> {
         let seen = probe.body.torch.iter().flat_map(|torch| torch.checkpoints.iter().flatten());
         let all: Vec<(usize, _)> = seen.enumerate().collect();
         if let Some((at, last)) = all.last() {
-            let broken = last.complete == Some(false);
-            let id = if broken { "verdict-checkpoint-incomplete" } else { "verdict-checkpoint-written" };
+            let id = match last.complete {
+                Some(true) => "verdict-checkpoint-complete",
+                Some(false) => "verdict-checkpoint-incomplete",
+                None => "verdict-checkpoint-written",
+            };
             let text =
                 Message::new(id).with("path", last.path.clone().unwrap_or_default()).with("count", all.len());
             let mut fact = Fact::new(text).cite(probe.cite(format!("/torch/checkpoints/{at}")));
