@@ -70,7 +70,8 @@ pub fn git_commit(folder: &Path) -> Option<String> {
 
 /// A document of the kind that `B` names.
 pub fn read_document<B: Body + DeserializeOwned>(path: &Path) -> Result<Document<B>, Problem> {
-    let text = read_text(path, TEXT_LIMIT)?;
+    let text = read_text(path, TEXT_LIMIT)
+        .map_err(|problem| problem.hint(Message::new("document-hint").with("kind", B::KIND.to_string())))?;
     Document::from_json(&text).map_err(|cause| {
         let hint = match cause {
             ReadError::NewerSchema { .. } => Message::new("document-newer-hint"),

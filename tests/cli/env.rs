@@ -202,7 +202,10 @@ fn what_was_recorded_replays_as_it_was() {
 
 #[test]
 fn a_file_that_is_no_env_document_is_refused() {
-    Run::new("env --replay none.json").refuses("error: cannot read `none.json`: no such file\n");
+    Run::new("env --replay none.json").refuses(
+        "error: cannot read `none.json`: no such file\n\
+         hint: onecard writes such a file with `onecard env --output FILE`\n",
+    );
     Run::new("env --replay a.json").file("a.json", "{\"kind\":\"probe\",\"schema\":1,\"body\":{}}").refuses(
         "error: `a.json`: a document of kind `probe`, but a `env` document is needed here\n\
          hint: onecard writes such a file with `onecard env --output FILE`\n",

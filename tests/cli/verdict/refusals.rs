@@ -13,8 +13,11 @@ fn bad_input_gets_one_line() {
         "error: nothing to judge: no `onecard-probe.json` here and no document named\n\
          hint: run `onecard probe -- COMMAND` first, name documents with --probe, --estimate or --env, or look at `onecard verdict --example`\n",
     );
-    Run::new("verdict --probe none.json").refuses("error: cannot read `none.json`: no such file\n");
-    Run::new("verdict --probe .").refuses("error: cannot read `.`: it is a folder\n");
+    Run::new("verdict --probe none.json").refuses(
+        "error: cannot read `none.json`: no such file\n\
+         hint: onecard writes such a file with `onecard probe --output FILE`\n",
+    );
+    Run::new("verdict --probe .").refuses(&format!("error: cannot read `.`: it is a folder\n{hint}"));
     with_file("")
         .refuses(&format!("error: `p.json`: not JSON: EOF while parsing a value (line 1, column 0)\n{hint}"));
     with_file("{\"kind\": NaN}")
