@@ -8,6 +8,8 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::words::Message;
+
 /// The version of the document layout that this build writes. One integer for all kinds; an optional
 /// new field keeps it, a rename, a removal or a change of meaning raises it.
 pub const SCHEMA: u32 = 1;
@@ -62,7 +64,7 @@ impl Gap {
     }
 }
 
-/// Why a text is not the document that was asked for. `Display` is one sentence without the path.
+/// Why a text is not the document that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadError {
     NotJson { line: usize, column: usize, what: String },
@@ -73,26 +75,32 @@ pub enum ReadError {
     BadBody { what: String },
 }
 
+impl ReadError {
+    /// One sentence without the path.
+    pub fn message(&self) -> Message {
+        match self {
+            ReadError::NotJson { line, column, what } => Message::new("document-not-json")
+                .with("what", what.as_str())
+                .with("line", line.to_string())
+                .with("column", column.to_string()),
+            ReadError::NotADocument => Message::new("document-foreign"),
+            ReadError::WrongKind { found, wanted } => Message::new("document-wrong-kind")
+                .with("found", found.as_str())
+                .with("wanted", wanted.to_string()),
+            ReadError::NewerSchema { found } => Message::new("document-newer")
+                .with("found", found.to_string())
+                .with("known", SCHEMA.to_string()),
+            ReadError::OlderSchema { found } => {
+                Message::new("document-older").with("found", found.to_string())
+            }
+            ReadError::BadBody { what } => Message::new("document-bad-body").with("what", what.as_str()),
+        }
+    }
+}
+
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ReadError::NotJson { line, column, what } => {
-                write!(f, "not JSON: {what} (line {line}, column {column})")
-            }
-            ReadError::NotADocument => {
-                f.write_str("not a onecard document: `kind`, `schema` and `body` are missing")
-            }
-            ReadError::WrongKind { found, wanted } => {
-                write!(f, "a document of kind `{found}`, but a `{wanted}` document is needed here")
-            }
-            ReadError::NewerSchema { found } => {
-                write!(f, "written in schema {found}; this onecard reads up to schema {SCHEMA}")
-            }
-            ReadError::OlderSchema { found } => {
-                write!(f, "written in schema {found}, which no released onecard used")
-            }
-            ReadError::BadBody { what } => write!(f, "body cannot be read: {what}"),
-        }
+        self.message().fmt(f)
     }
 }
 

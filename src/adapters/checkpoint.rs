@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::probe::checkpoint::{CheckpointCheck, CheckpointRecord, Depth, ReadSeek, Source, check};
 use crate::probe::hook_record::CheckpointFacts;
 use crate::units::{Bytes, GIB};
+use crate::words::Message;
 
 /// A checkpoint has some ten thousand files at most; more is another kind of folder.
 const MOST_FILES: usize = 20_000;
@@ -55,7 +56,7 @@ fn list(folder: &Path, prefix: &str, depth: usize, files: &mut Vec<(String, Byte
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if files.len() >= MOST_FILES {
-            return Err(io::Error::other("too many files for a checkpoint"));
+            return Err(io::Error::other(Message::new("checkpoint-many-files").to_string()));
         }
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
         let meta = entry.metadata()?;

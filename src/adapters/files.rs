@@ -77,7 +77,7 @@ pub fn read_document<B: Body + DeserializeOwned>(path: &Path) -> Result<Document
             ReadError::NewerSchema { .. } => Message::new("document-newer-hint"),
             _ => Message::new("document-hint").with("kind", B::KIND.to_string()),
         };
-        Problem::new(named("document-unreadable", path).with("cause", cause.to_string())).hint(hint)
+        Problem::new(named("document-unreadable", path).with("cause", cause.message())).hint(hint)
     })
 }
 
@@ -137,6 +137,17 @@ pub fn unreadable(path: &Path, error: &std::io::Error) -> Problem {
 
 /// The system's words in lower case, without its error number.
 pub fn plain(error: &std::io::Error) -> String {
+    let known = match error.kind() {
+        ErrorKind::NotFound => Some(Message::new("system-not-found")),
+        ErrorKind::PermissionDenied => Some(Message::new("system-permission")),
+        ErrorKind::ReadOnlyFilesystem => Some(Message::new("system-read-only")),
+        ErrorKind::StorageFull => Some(Message::new("system-full")),
+        ErrorKind::NotADirectory => Some(Message::new("system-not-a-folder")),
+        _ => None,
+    };
+    if let Some(known) = known {
+        return known.to_string();
+    }
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or(&text);
     let mut chars = text.chars();

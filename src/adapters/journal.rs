@@ -156,7 +156,7 @@ pub fn read(path: &Path) -> Result<(ProbeLog, u64), Problem> {
                 return Err(not_one());
             }
             if header.schema > SCHEMA {
-                let newer = crate::document::ReadError::NewerSchema { found: header.schema }.to_string();
+                let newer = crate::document::ReadError::NewerSchema { found: header.schema }.message();
                 let shown = path.display().to_string();
                 let what = Message::new("document-unreadable").with("path", shown).with("cause", newer);
                 return Err(Problem::new(what).hint(Message::new("document-newer-hint")));

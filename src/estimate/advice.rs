@@ -239,7 +239,7 @@ fn adapters(plan: &Plan, ideas: &mut Vec<Idea>) {
     if plan.method == Method::Qlora && !plan.double_quant {
         ideas.push(idea(
             Message::new("advice-double-quant"),
-            "double quantization (leave out --no-double-quant)",
+            Message::new("advice-flag-double-quant").to_string(),
             Experiment::Numerics,
             Message::new("effect-double-quant"),
             |asked| asked.double_quant = None,

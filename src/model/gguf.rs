@@ -30,7 +30,7 @@ pub struct Gguf {
 #[derive(Debug)]
 enum Fault {
     Cut,
-    Broken(&'static str),
+    Broken(Message),
 }
 
 impl From<std::io::Error> for Fault {
@@ -65,7 +65,7 @@ impl<R: Read> Source<R> {
     fn string(&mut self) -> Result<String, Fault> {
         let length = self.u64()?;
         if length > STRING_LIMIT {
-            return Err(Fault::Broken("a string of more than 16 MiB"));
+            return Err(Fault::Broken(Message::new("gguf-long-string")));
         }
         let kept = length.min(KEPT_LIMIT as u64);
         let mut bytes = Vec::new();
@@ -91,7 +91,7 @@ impl<R: Read> Source<R> {
             10 => Value::from(self.u64()?),
             11 => Value::from(i64::from_le_bytes(self.bytes()?)),
             12 => Value::from(f64::from_le_bytes(self.bytes()?)),
-            _ => return Err(Fault::Broken("a value of an unknown type")),
+            _ => return Err(Fault::Broken(Message::new("gguf-unknown-value"))),
         })
     }
 
@@ -99,10 +99,10 @@ impl<R: Read> Source<R> {
     fn array(&mut self) -> Result<(u64, Option<Value>), Fault> {
         let (kind, length) = (self.u32()?, self.u64()?);
         if length > ARRAY_LIMIT {
-            return Err(Fault::Broken("an array of more than 67 million values"));
+            return Err(Fault::Broken(Message::new("gguf-long-array")));
         }
         if kind == 9 {
-            return Err(Fault::Broken("an array of arrays"));
+            return Err(Fault::Broken(Message::new("gguf-nested-array")));
         }
         let mut first = None;
         for index in 0..length {
@@ -125,15 +125,15 @@ pub fn read(source: impl Read) -> Result<Gguf, Message> {
 
 fn parse<R: Read>(source: &mut Source<R>) -> Result<Gguf, Fault> {
     if &source.bytes::<4>()? != MAGIC {
-        return Err(Fault::Broken("another kind of file (it does not begin with GGUF)"));
+        return Err(Fault::Broken(Message::new("gguf-other-file")));
     }
     let version = source.u32()?;
     if !(2..=3).contains(&version) {
-        return Err(Fault::Broken("a version other than 2 and 3"));
+        return Err(Fault::Broken(Message::new("gguf-version")));
     }
     let (tensors, pairs) = (source.u64()?, source.u64()?);
     if tensors > TENSOR_LIMIT || pairs > KEY_LIMIT {
-        return Err(Fault::Broken("more tensors or keys than any model has"));
+        return Err(Fault::Broken(Message::new("gguf-many")));
     }
     let mut gguf = Gguf::default();
     for _ in 0..pairs {
@@ -154,7 +154,7 @@ fn parse<R: Read>(source: &mut Source<R>) -> Result<Gguf, Fault> {
         let name = source.string()?;
         let rank = source.u32()?;
         if rank > 8 {
-            return Err(Fault::Broken("a tensor of more than 8 dimensions"));
+            return Err(Fault::Broken(Message::new("gguf-many-dimensions")));
         }
         // Stored innermost first.
         let mut dims = Vec::with_capacity(rank as usize);
@@ -164,7 +164,7 @@ fn parse<R: Read>(source: &mut Source<R>) -> Result<Gguf, Fault> {
         let kind = source.u32()?;
         source.u64()?;
         let (dtype, block, block_bytes) =
-            ggml_type(kind).ok_or(Fault::Broken("a tensor of an unknown type"))?;
+            ggml_type(kind).ok_or_else(|| Fault::Broken(Message::new("gguf-unknown-tensor")))?;
         let mut tensor = StoredTensor { name, dims, dtype: dtype.to_owned(), bytes: 0 };
         tensor.bytes = tensor.elements().div_ceil(block).saturating_mul(block_bytes);
         gguf.tensors.push(tensor);

@@ -25,7 +25,7 @@ pub use shape::{
 
 use crate::words::{Message, Problem};
 
-pub use source::{AdapterConfig, Model, ModelSource, adapter_config, parse_params};
+pub use source::{AdapterConfig, Model, ModelSource, adapter_config};
 pub use stored::Stored;
 
 /// The shape of a Hugging Face `config.json`, and what was assumed while reading it.

@@ -95,15 +95,19 @@ fn dtype_name(dtype: Dtype) -> String {
 
 /// The shard files of a `model.safetensors.index.json`, each once, sorted.
 pub fn shards(text: &str) -> Result<Vec<String>, Message> {
-    let broken = |cause: String| Message::new("safetensors-index-broken").with("cause", cause);
-    let value: Value = serde_json::from_str(text).map_err(|error| broken(error.to_string()))?;
+    let broken = |cause: Message| Message::new("safetensors-index-broken").with("cause", cause);
+    let value: Value =
+        serde_json::from_str(text).map_err(|error| broken(Message::verbatim(error.to_string())))?;
     let map = value.get("weight_map").and_then(Value::as_object).filter(|map| !map.is_empty());
-    let map = map.ok_or_else(|| broken("no `weight_map`".to_owned()))?;
+    let map = map.ok_or_else(|| broken(Message::new("index-no-map")))?;
     let mut files: Vec<String> = Vec::new();
     for file in map.values() {
         // A name that leaves the folder is not a shard.
         let name = file.as_str().filter(|name| !name.contains(['/', '\\']) && !name.starts_with('.'));
-        files.push(name.ok_or_else(|| broken(format!("a shard named {file}")))?.to_owned());
+        files.push(
+            name.ok_or_else(|| broken(Message::new("index-bad-shard").with("file", file.to_string())))?
+                .to_owned(),
+        );
     }
     files.sort_unstable();
     files.dedup();

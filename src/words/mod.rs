@@ -28,8 +28,13 @@ pub struct Message {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Kind {
-    Said { id: Cow<'static, str>, args: Vec<(&'static str, Arg)> },
+    Said {
+        id: Cow<'static, str>,
+        args: Vec<(&'static str, Arg)>,
+    },
     Verbatim(String),
+    /// Words and sentences in a row.
+    List(Vec<Message>),
 }
 
 /// A figure or word inside a sentence. Each is formatted the same way in every sentence.
@@ -65,6 +70,11 @@ impl Message {
         Message { kind: Kind::Verbatim(text.into()) }
     }
 
+    /// A row of words, separated as the language does it.
+    pub fn list(parts: Vec<Message>) -> Message {
+        Message { kind: Kind::List(parts) }
+    }
+
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<Arg>) -> Message {
         if let Kind::Said { args, .. } = &mut self.kind {
@@ -77,6 +87,7 @@ impl Message {
         match &self.kind {
             Kind::Verbatim(text) => text.clone(),
             Kind::Said { id, args } => catalog::say(lang, id, args),
+            Kind::List(parts) => parts.iter().map(|part| part.text(lang)).collect::<Vec<_>>().join(", "),
         }
     }
 
@@ -85,6 +96,7 @@ impl Message {
         match &self.kind {
             Kind::Verbatim(_) => true,
             Kind::Said { id, .. } => catalog::has(lang, id),
+            Kind::List(parts) => parts.iter().all(|part| part.is_worded(lang)),
         }
     }
 }

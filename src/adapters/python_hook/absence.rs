@@ -2,9 +2,11 @@
 
 use std::ffi::OsString;
 
+use crate::words::Message;
+
 /// A reason for a command whose Python was told not to look at its environment, or that is wrapped in
 /// something that does not pass the environment on.
-pub(super) fn reason(command: &[OsString]) -> Option<String> {
+pub(super) fn reason(command: &[OsString]) -> Option<Message> {
     let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
     for (at, word) in words.iter().enumerate() {
         let name = word.rsplit('/').next().unwrap_or(word);
@@ -17,21 +19,17 @@ pub(super) fn reason(command: &[OsString]) -> Option<String> {
             .flatten()
             .filter(|flag| !flag.is_empty());
         if let Some(flag) = closing {
-            return Some(format!("python {flag} does not look at PYTHONPATH or does not run sitecustomize"));
+            return Some(Message::new("hook-absent-flag").with("flag", flag));
         }
         let wrapper = match name {
-            "env" if flags.any(|word| *word == "-i" || *word == "-") => Some("env -i clears the environment"),
-            "sudo" => Some("sudo clears the environment"),
-            "docker" | "podman" | "apptainer" | "singularity" => {
-                Some("a container does not see this environment")
-            }
-            "ssh" | "srun" | "kubectl" => {
-                Some("the command runs on another machine or in another environment")
-            }
+            "env" if flags.any(|word| *word == "-i" || *word == "-") => Some(Message::new("hook-absent-env")),
+            "sudo" => Some(Message::new("hook-absent-sudo")),
+            "docker" | "podman" | "apptainer" | "singularity" => Some(Message::new("hook-absent-container")),
+            "ssh" | "srun" | "kubectl" => Some(Message::new("hook-absent-elsewhere")),
             _ => None,
         };
-        if let Some(wrapper) = wrapper {
-            return Some(wrapper.to_owned());
+        if wrapper.is_some() {
+            return wrapper;
         }
     }
     None
@@ -68,7 +66,9 @@ mod tests {
 
     #[test]
     fn the_command_tells_why() {
-        let of = |line: &str| reason(&line.split(' ').map(Into::into).collect::<Vec<_>>());
+        let of = |line: &str| {
+            reason(&line.split(' ').map(Into::into).collect::<Vec<_>>()).map(|why| why.to_string())
+        };
         let flag = |flag: &str| {
             Some(format!("python {flag} does not look at PYTHONPATH or does not run sitecustomize"))
         };

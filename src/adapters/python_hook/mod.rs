@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use crate::document::Gap;
 use crate::probe::hook_record::{HookLog, HookReport, LiveSteps};
+use crate::words::Message;
 
 /// The folder that goes in front of `PYTHONPATH`, file by file.
 const FILES: &[(&str, &str)] = &[
@@ -40,7 +41,7 @@ pub struct HookSession {
     log: HookLog,
     files: BTreeMap<OsString, Tail>,
     /// Why the hook cannot load, as far as the command shows it.
-    absence: Option<String>,
+    absence: Option<Message>,
     unread: Vec<Gap>,
 }
 
@@ -69,9 +70,12 @@ impl HookSession {
                 Err(error) => last = Some(error),
             }
         }
-        let cause =
-            last.map_or_else(|| "no such folder".to_owned(), |error| crate::adapters::files::plain(&error));
-        Err(Gap::new("torch", format!("hook absent: no writable temporary folder ({cause})")))
+        let cause = last.map_or_else(
+            || Message::new("hook-no-folder-there"),
+            |error| Message::verbatim(crate::adapters::files::plain(&error)),
+        );
+        let reason = Message::new("hook-no-folder").with("cause", cause);
+        Err(Gap::new("torch", reason.to_string()))
     }
 
     fn prepare_in(place: &Path) -> std::io::Result<HookSession> {
@@ -154,8 +158,8 @@ impl HookSession {
         let mut names: Vec<OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
         names.sort();
         if names.len() > FILE_LIMIT && self.unread.is_empty() {
-            self.unread
-                .push(Gap::new("torch.processes", format!("more than {FILE_LIMIT} processes wrote records")));
+            let reason = Message::new("hook-many-writers").with("limit", FILE_LIMIT);
+            self.unread.push(Gap::new("torch.processes", reason.to_string()));
         }
         for name in names.into_iter().take(FILE_LIMIT) {
             let path = self.records().join(&name);

@@ -385,8 +385,8 @@ const LINES: &[&str] = &[
 ];
 
 /// What can be named, for hints.
-pub const FAMILIES: &str = "resnet18 to 152, vgg16, convnext_tiny to large, efficientnet_b0 to b7, mobilenet_v2 and v3, \
-                            vit_b_16, swin_t, unet, yolov8n to x";
+pub const FAMILIES: &str = "resnet18 … resnet152, vgg16, convnext_tiny … convnext_large, efficientnet_b0 … b7, \
+                            mobilenet_v2, mobilenet_v3, vit_b_16, swin_t, unet, yolov8n … yolov8x";
 
 /// A U-Net of so many channels in its first level.
 pub(super) fn unet(base: u64, classes: Option<u64>) -> Net {

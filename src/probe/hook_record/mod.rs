@@ -17,6 +17,7 @@ pub use facts::{
 use process::ProcessLog;
 
 use crate::document::Gap;
+use crate::words::Message;
 
 /// Step points kept; more are thinned by doubling the stride.
 pub const POINT_LIMIT: usize = 20_000;
@@ -138,17 +139,17 @@ impl HookLog {
     }
 
     /// `absence`: why no interpreter could load the hook, where that is known.
-    pub fn finish(self, absence: Option<String>) -> HookReport {
+    pub fn finish(self, absence: Option<Message>) -> HookReport {
         let mut gaps = Vec::new();
         let Some(main) = self.main() else {
             let reason = if self.interpreters > 0 {
-                "Python ran, but nothing imported torch".to_owned()
+                Message::new("hook-no-torch")
             } else if let Some(absence) = absence {
-                format!("hook absent: {absence}")
+                Message::new("hook-absent").with("why", absence)
             } else {
-                "hook absent: no Python interpreter of the child loaded it".to_owned()
+                Message::new("hook-absent").with("why", Message::new("hook-absent-unloaded"))
             };
-            gaps.push(Gap::new("torch", reason));
+            gaps.push(Gap::new("torch", reason.to_string()));
             return HookReport { gaps, ..HookReport::default() };
         };
         let steps = main.hook_steps();
@@ -168,7 +169,8 @@ impl HookLog {
             .processes
             .sort_by(|a, b| b.steps.cmp(&a.steps).then(a.rank.cmp(&b.rank)).then(a.pid.cmp(&b.pid)));
         if self.more_processes > 0 {
-            gaps.push(Gap::new("torch.processes", format!("more than {PROCESS_LIMIT} processes used torch")));
+            let reason = Message::new("hook-many-processes").with("limit", PROCESS_LIMIT);
+            gaps.push(Gap::new("torch.processes", reason.to_string()));
         }
         main.gaps(&torch, &mut gaps);
         HookReport { torch: Some(torch), steps: (steps.count > 0).then_some(steps), gaps }

@@ -10,6 +10,7 @@ use super::series::Series;
 use super::wire::{self, Record};
 use crate::document::Gap;
 use crate::units::Bytes;
+use crate::words::Message;
 
 const LOG_LIMIT: usize = 20_000;
 const CHECKPOINT_LIMIT: usize = 200;
@@ -409,23 +410,23 @@ impl ProcessLog {
     }
 
     pub(super) fn gaps(&self, facts: &TorchFacts, gaps: &mut Vec<Gap>) {
-        let mut missing = |field: &str, reason: &str| gaps.push(Gap::new(field, reason));
+        let mut missing = |field: &str, reason: Message| gaps.push(Gap::new(field, reason.to_string()));
         if self.torch.missing.iter().any(|place| place == "optimizer") {
-            missing("torch.steps", "this torch has no hook for optimizer steps");
+            missing("torch.steps", Message::new("hook-gap-no-step-hook"));
         } else if self.steps == 0 {
-            missing("torch.steps", "torch was imported, but no optimizer step happened");
+            missing("torch.steps", Message::new("hook-gap-no-step"));
         }
         if facts.peak_allocated.is_none() {
-            missing("torch.peak_allocated", "the child never initialised CUDA in PyTorch");
+            missing("torch.peak_allocated", Message::new("hook-gap-no-cuda"));
         }
         if self.model.as_ref().is_some_and(|model| model.partial == Some(true)) {
-            missing("torch.parameters", "looking at the modules took too long and was cut short");
+            missing("torch.parameters", Message::new("hook-gap-modules"));
         }
         if self.steps > 0 && self.exit.is_none() {
-            missing("torch.hook.step_seconds", "the process ended without leaving in good order");
+            missing("torch.hook.step_seconds", Message::new("hook-gap-killed"));
         }
         if self.steps > 0 && self.series.last_loss().is_none() && self.logs.is_empty() {
-            missing("loss", "no scalar loss passed through backward");
+            missing("loss", Message::new("hook-gap-no-loss"));
         }
     }
 }

@@ -45,14 +45,20 @@ fn count(n: u64) -> String {
     }
 }
 
-fn plan_line(plan: &Plan) -> String {
+fn plan_line(plan: &Plan) -> Message {
+    let batch = plan.batch.to_string();
     let size = match (plan.seq, plan.resolution) {
-        (Some(seq), _) => format!("{} x {seq} tokens", plan.batch),
-        (None, Some(pixels)) => format!("{} x {pixels} pixels", plan.batch),
-        (None, None) => format!("batch {}", plan.batch),
+        (Some(seq), _) => Message::new("plan-tokens").with("batch", batch).with("seq", seq.to_string()),
+        (None, Some(pixels)) => {
+            Message::new("plan-pixels").with("batch", batch).with("pixels", pixels.to_string())
+        }
+        (None, None) => Message::new("plan-batch").with("batch", batch),
     };
-    let method = serde_spelling(&plan.method);
-    if plan.gpus > 1 { format!("{method}, {size}, {} GPUs", plan.gpus) } else { format!("{method}, {size}") }
+    let mut parts = vec![Message::verbatim(serde_spelling(&plan.method)), size];
+    if plan.gpus > 1 {
+        parts.push(Message::new("plan-gpus").with("gpus", plan.gpus.to_string()));
+    }
+    Message::list(parts)
 }
 
 fn serde_spelling<T: serde::Serialize>(value: &T) -> String {
@@ -116,7 +122,7 @@ fn sentence(fit: &Fit, limit: f64) -> Message {
 
 fn facts(body: &EstimateBody) -> Vec<(Message, Cell)> {
     let mut facts = vec![(Message::new("fact-model"), Cell::new(model_line(body)))];
-    facts.push((Message::new("fact-plan"), Cell::text(precision_line(&body.plan))));
+    facts.push((Message::new("fact-plan"), Cell::new(precision_line(&body.plan))));
     if let Some(rule) = &body.rule {
         let text = Message::new("rule-line")
             .with("weights", Arg::Number(rule.weights, 2))
@@ -149,33 +155,34 @@ fn model_line(body: &EstimateBody) -> Message {
     }
 }
 
-fn precision_line(plan: &Plan) -> String {
-    let mut parts = vec![format!("{} parameters", plan.param_dtype)];
+fn precision_line(plan: &Plan) -> Message {
+    let name = |text: String| Message::verbatim(text);
+    let mut parts = vec![Message::new("plan-parameters").with("dtype", plan.param_dtype.to_string())];
     if let Some(dtype) = plan.autocast.dtype() {
-        parts.push(format!("{dtype} autocast"));
+        parts.push(Message::new("plan-autocast").with("dtype", dtype.to_string()));
     }
     if plan.quant != crate::estimate::plan::Quant::None {
-        parts.push(serde_spelling(&plan.quant));
+        parts.push(name(serde_spelling(&plan.quant)));
     }
     if plan.trains() {
-        parts.push(serde_spelling(&plan.optimizer));
+        parts.push(name(serde_spelling(&plan.optimizer)));
         if plan.gradient_checkpointing {
-            parts.push("checkpointing".to_owned());
+            parts.push(Message::new("plan-checkpointing"));
         }
     }
     if let Some(rank) = plan.lora_rank {
-        parts.push(format!("rank {rank}"));
+        parts.push(Message::new("plan-rank").with("rank", rank.to_string()));
     }
-    parts.push(serde_spelling(&plan.attention));
-    parts.push(format!("stack {}", serde_spelling(&plan.stack)));
+    parts.push(name(serde_spelling(&plan.attention)));
+    parts.push(Message::new("plan-stack").with("stack", serde_spelling(&plan.stack)));
     if plan.gpus > 1 {
         parts.push(match (plan.zero, plan.fsdp) {
-            (_, true) => "FSDP".to_owned(),
-            (0, _) => "data parallel".to_owned(),
-            (stage, _) => format!("ZeRO {stage}"),
+            (_, true) => name("FSDP".to_owned()),
+            (0, _) => Message::new("plan-data-parallel"),
+            (stage, _) => name(format!("ZeRO {stage}")),
         });
     }
-    parts.join(", ")
+    Message::list(parts)
 }
 
 fn column(id: Message, figure: bool) -> (Message, bool) {
@@ -268,9 +275,7 @@ fn timeline(page: &mut Page, body: &EstimateBody) {
 fn ledger(page: &mut Page, body: &EstimateBody) {
     let peak = body.moments.iter().max_by_key(|row| row.bytes).map(|row| row.moment);
     let Some(peak) = peak else { return };
-    page.heading(
-        Message::new("heading-ledger").with("moment", Message::keyed("moment-", peak.key()).to_string()),
-    );
+    page.heading(Message::new("heading-ledger").with("moment", Message::keyed("moment-", peak.key())));
     let mut table = Table::new(vec![
         column(Message::new("column-term"), false),
         column(Message::new("column-bytes"), true),

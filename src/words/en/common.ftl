@@ -10,6 +10,19 @@ file-unwritable-hint = name another place with --output
 document-unreadable = `{ $path }`: { $cause }
 document-hint = onecard writes such a file with `onecard { $kind } --output FILE`
 document-newer-hint = update onecard, or write the document again with this version
+document-not-json = not JSON: { $what } (line { $line }, column { $column })
+document-foreign = not a onecard document: `kind`, `schema` and `body` are missing
+document-wrong-kind = a document of kind `{ $found }`, but a `{ $wanted }` document is needed here
+document-newer = written in schema { $found }; this onecard reads up to schema { $known }
+document-older = written in schema { $found }, which no released onecard used
+document-bad-body = body cannot be read: { $what }
+
+# What the system says.
+system-not-found = no such file or directory
+system-permission = permission denied
+system-read-only = read-only file system
+system-full = no space left on device
+system-not-a-folder = not a directory
 
 label-error = error
 label-hint = hint

@@ -59,6 +59,16 @@ calibrate-other-model-hint = name the model that was probed, or leave `--calibra
 
 ## The answer
 estimate-title = { $model }: { $plan }
+plan-tokens = { $batch } x { $seq } tokens
+plan-pixels = { $batch } x { $pixels } pixels
+plan-batch = batch { $batch }
+plan-gpus = { $gpus } GPUs
+plan-parameters = { $dtype } parameters
+plan-autocast = { $dtype } autocast
+plan-checkpointing = checkpointing
+plan-rank = rank { $rank }
+plan-stack = stack { $stack }
+plan-data-parallel = data parallel
 answer-fits = Fits { $name }: { $peak }, limit { $limit } ({ $share } of { $total })
 answer-over-limit = Over the limit of { $name }: { $peak }, limit { $limit } ({ $share } of { $total })
 answer-does-not-fit = Does not fit { $name }: { $peak }, the card has { $total }
@@ -213,6 +223,7 @@ advice-sdpa = attention without stored scores
 advice-lora = LoRA
 advice-qlora = QLoRA
 advice-double-quant = double quantization
+advice-flag-double-quant = double quantization (leave out --no-double-quant)
 advice-no-upcast = unquantized weights stay in bf16
 advice-quantize = weights in { $format }
 advice-8bit = 8-bit optimizer states

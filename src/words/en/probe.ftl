@@ -119,9 +119,30 @@ probe-gap-driver-hangs = the NVIDIA driver did not answer within 20 s
 probe-gap-no-signals = signals could not be caught, and were not passed on: { $cause }
 probe-gap-stream-unread = stream { $stream } could not be read: { $cause }
 probe-gap-no-relay = the output could not be read: { $cause }
+
+# What the hook could not see.
+hook-absent = hook absent: { $why }
+hook-absent-flag = python { $flag } does not look at PYTHONPATH or does not run sitecustomize
+hook-absent-env = env -i clears the environment
+hook-absent-sudo = sudo clears the environment
+hook-absent-container = a container does not see this environment
+hook-absent-elsewhere = the command runs on another machine or in another environment
+hook-absent-unloaded = no Python interpreter of the child loaded it
+hook-no-folder = hook absent: no writable temporary folder ({ $cause })
+hook-no-folder-there = no such folder
+hook-no-torch = Python ran, but nothing imported torch
+hook-many-writers = more than { $limit } processes wrote records
+hook-many-processes = more than { $limit } processes used torch
+hook-gap-no-step-hook = this torch has no hook for optimizer steps
+hook-gap-no-step = torch was imported, but no optimizer step happened
+hook-gap-no-cuda = the child never initialised CUDA in PyTorch
+hook-gap-modules = looking at the modules took too long and was cut short
+hook-gap-killed = the process ended without leaving in good order
+hook-gap-no-loss = no scalar loss passed through backward
 # Checkpoint files
 checkpoint-unreadable = cannot be read: { $cause }
 checkpoint-empty = it is empty
+checkpoint-many-files = too many files for a checkpoint
 checkpoint-shard = a shard of a distributed checkpoint tells nothing of itself
 checkpoint-legacy = the file form before torch 1.6 has neither length nor checksum
 checkpoint-zeros = it begins with zeros: its space was reserved and never written
