@@ -93,7 +93,9 @@ impl ReadError {
             ReadError::OlderSchema { found } => {
                 Message::new("document-older").with("found", found.to_string())
             }
-            ReadError::BadBody { what } => Message::new("document-bad-body").with("what", what.as_str()),
+            ReadError::BadBody { what } => {
+                Message::new("document-bad-body").with("what", Message::verbatim(what.as_str()))
+            }
         }
     }
 }

@@ -21,10 +21,10 @@ pub mod words;
 use std::ffi::OsString;
 use std::io::Write;
 
-use clap::Parser as _;
+use clap::FromArgMatches as _;
 
 use crate::exit::Exit;
-use crate::words::{Message, Problem};
+use crate::words::{Lang, Message, Problem};
 
 /// Where a command writes. stdout carries results only.
 pub struct Streams<'a> {
@@ -40,24 +40,33 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
-    let cli = match cli::Cli::try_parse_from(args) {
+    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    let lang = commands::lang_typed(&args);
+    let width = adapters::files::terminal_width_of_stdout().filter(|_| streams.out_is_terminal);
+    let mut command = cli::command(lang, width);
+    let parsed = command
+        .try_get_matches_from_mut(args)
+        .and_then(|matches| cli::Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command)));
+    let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => return answer_clap(&error, &mut streams),
+        Err(error) => return answer_clap(&error, lang, &mut streams),
     };
     let lang = commands::lang_of(&cli.common);
     match commands::dispatch(cli, &mut streams) {
         Ok(exit) => exit,
         Err(error) => {
-            let label = Message::new("label-error").text(lang);
             let problem = error.chain().find_map(|cause| cause.downcast_ref::<Problem>());
-            // A closed stderr leaves nowhere to complain to.
-            let _ = match problem {
-                Some(problem) => writeln!(streams.err, "{label}: {}", problem.what.text(lang)),
-                None => writeln!(streams.err, "{label}: {error:#}"),
+            let what = match problem {
+                Some(problem) => problem.what.clone(),
+                None => Message::verbatim(format!("{error:#}")),
             };
-            if let Some(hint) = problem.and_then(|problem| problem.hint.as_ref()) {
-                let label = Message::new("label-hint").text(lang);
-                let _ = writeln!(streams.err, "{label}: {}", hint.text(lang));
+            let mut lines = vec![Message::new("line-error").with("text", what)];
+            if let Some(hint) = problem.and_then(|problem| problem.hint.clone()) {
+                lines.push(Message::new("line-hint").with("text", hint));
+            }
+            for line in lines {
+                // A closed stderr leaves nowhere to complain to.
+                let _ = writeln!(streams.err, "{}", line.text(lang));
             }
             Exit::NotDone
         }
@@ -65,9 +74,15 @@ where
 }
 
 /// Help and version go to stdout with status 0; what cannot be parsed is usage, status 2.
-fn answer_clap(error: &clap::Error, streams: &mut Streams<'_>) -> Exit {
+fn answer_clap(error: &clap::Error, lang: Lang, streams: &mut Streams<'_>) -> Exit {
     let is_answer = !error.use_stderr();
     let text = error.render();
+    let is_help = error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if !is_answer && !is_help && lang != Lang::En {
+        // A closed stderr leaves nowhere to complain to.
+        let _ = write!(streams.err, "{}", cli::explain(error, lang));
+        return Exit::NotDone;
+    }
     let to: &mut dyn Write = if is_answer { streams.out } else { streams.err };
     let colored = if is_answer { streams.out_is_terminal } else { streams.err_is_terminal };
     let _ = if colored && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) {

@@ -127,19 +127,22 @@ impl<T: Add<Output = T>> Add for Span<T> {
     }
 }
 
+/// Why a text is no share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShareFault {
+    NoNumber,
+    OutOfRange,
+}
+
 /// A share typed by a person: `85%` or `0.85`. Must lie in (0, 1].
-pub fn parse_share(text: &str) -> Result<f64, String> {
+pub fn parse_share(text: &str) -> Result<f64, ShareFault> {
     let trimmed = text.trim();
     let value = match trimmed.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map(|p| p / 100.0),
         None => trimmed.parse::<f64>(),
     }
-    .map_err(|_| "expected a share such as `85%` or `0.85`".to_owned())?;
-    if value > 0.0 && value <= 1.0 {
-        Ok(value)
-    } else {
-        Err("expected a share above 0 and at most 100%, such as `85%` or `0.85`".to_owned())
-    }
+    .map_err(|_| ShareFault::NoNumber)?;
+    if value > 0.0 && value <= 1.0 { Ok(value) } else { Err(ShareFault::OutOfRange) }
 }
 
 #[cfg(test)]

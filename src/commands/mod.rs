@@ -6,6 +6,8 @@ mod probe;
 mod report;
 mod verdict;
 
+use std::ffi::OsString;
+
 use crate::Streams;
 use crate::cli::{Cli, Command, Common, LangArg};
 use crate::exit::Exit;
@@ -24,9 +26,33 @@ pub fn dispatch(cli: Cli, streams: &mut Streams<'_>) -> anyhow::Result<Exit> {
     }
 }
 
-/// The language asked for. Only English is worded so far.
+/// The language asked for, else that of the environment.
 pub fn lang_of(common: &Common) -> Lang {
     match common.lang {
-        Some(LangArg::En | LangArg::Zh) | None => Lang::En,
+        Some(LangArg::En) => Lang::En,
+        Some(LangArg::Zh) => Lang::Zh,
+        None => lang_of_environment(),
     }
+}
+
+/// The language of a command line that is not parsed yet, so that what is wrong with it can be said.
+pub fn lang_typed(args: &[OsString]) -> Lang {
+    let mut words = args.iter().map(|arg| arg.to_string_lossy()).take_while(|word| word != "--");
+    while let Some(word) = words.next() {
+        let value = match word.strip_prefix("--lang=") {
+            Some(value) => Some(value.to_owned()),
+            None if word == "--lang" => words.next().map(std::borrow::Cow::into_owned),
+            None => None,
+        };
+        match value.as_deref() {
+            Some("zh") => return Lang::Zh,
+            Some("en") => return Lang::En,
+            _ => {}
+        }
+    }
+    lang_of_environment()
+}
+
+fn lang_of_environment() -> Lang {
+    Lang::of_locale(["LC_ALL", "LC_MESSAGES", "LANG"].map(|name| std::env::var(name).ok()))
 }

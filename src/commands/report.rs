@@ -94,17 +94,17 @@ impl<'a, 's> Reporter<'a, 's> {
 
     /// A line to stderr that `--quiet` does not take away: something was lost.
     pub fn warn(&mut self, text: &Message) {
-        let label = Message::new("label-note").text(self.lang);
-        let _ = writeln!(self.streams.err, "{label}: {}", text.text(self.lang));
+        let line = Message::new("line-note").with("text", text.clone());
+        let _ = writeln!(self.streams.err, "{}", line.text(self.lang));
     }
 
     /// A foreseen failure that has its own exit code.
     pub fn complain(&mut self, problem: &Problem) {
-        let label = Message::new("label-error").text(self.lang);
-        let _ = writeln!(self.streams.err, "{label}: {}", problem.what.text(self.lang));
+        let line = Message::new("line-error").with("text", problem.what.clone());
+        let _ = writeln!(self.streams.err, "{}", line.text(self.lang));
         if let Some(hint) = &problem.hint {
-            let label = Message::new("label-hint").text(self.lang);
-            let _ = writeln!(self.streams.err, "{label}: {}", hint.text(self.lang));
+            let line = Message::new("line-hint").with("text", hint.clone());
+            let _ = writeln!(self.streams.err, "{}", line.text(self.lang));
         }
     }
 

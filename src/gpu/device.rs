@@ -10,6 +10,7 @@ use super::reading::GpuReading;
 use super::topology::GpuPair;
 use crate::document::Gap;
 use crate::units::Bytes;
+use crate::words::Message;
 
 /// Everything that is read once: the driver and its GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -75,8 +76,9 @@ impl Serialize for ComputeCapability {
 impl<'de> Deserialize<'de> for ComputeCapability {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ComputeCapability, D::Error> {
         let text = String::deserialize(deserializer)?;
-        ComputeCapability::parse(&text)
-            .ok_or_else(|| serde::de::Error::custom(format!("`{text}` is not a compute capability")))
+        ComputeCapability::parse(&text).ok_or_else(|| {
+            serde::de::Error::custom(Message::new("document-bad-capability").with("text", text))
+        })
     }
 }
 

@@ -9,16 +9,20 @@ use comfy_table::{
 
 use super::Look;
 use super::page::{Block, Cell, Page, Table, Tone};
+use crate::words::{Message, wrap};
+
+/// Of what is narrower, the terminal breaks the lines itself.
+const NARROWEST: usize = 16;
 
 pub fn render(page: &Page, look: Look) -> String {
     let mut out = String::new();
     for block in &page.blocks {
         match block {
             Block::Title(text) => {
-                let _ = writeln!(out, "{}", paint(&text.text(look.lang), Tone::Plain, true, look));
+                let _ = writeln!(out, "{}", paint(&fitted(text, 0, look), Tone::Plain, true, look));
             }
             Block::Heading(text) => {
-                let _ = writeln!(out, "\n{}", paint(&text.text(look.lang), Tone::Plain, true, look));
+                let _ = writeln!(out, "\n{}", paint(&fitted(text, 0, look), Tone::Plain, true, look));
             }
             Block::Facts(facts) => {
                 let mut table = empty(look);
@@ -33,16 +37,25 @@ pub fn render(page: &Page, look: Look) -> String {
                 let _ = writeln!(out, "{}", trimmed(&boxed_table(table, look).to_string()));
             }
             Block::Note { tone, text } => {
-                let _ = writeln!(out, "{}", paint(&text.text(look.lang), *tone, false, look));
+                let _ = writeln!(out, "{}", paint(&fitted(text, 0, look), *tone, false, look));
             }
             Block::Steps(steps) => {
                 for (index, step) in steps.iter().enumerate() {
-                    let _ = writeln!(out, " {}. {}", index + 1, step.text(look.lang));
+                    let number = format!(" {}. ", index + 1);
+                    let _ = writeln!(out, "{number}{}", fitted(step, number.len(), look));
                 }
             }
         }
     }
     out
+}
+
+/// The sentence broken to the terminal's width, all lines but the first behind so many blanks.
+fn fitted(text: &Message, indent: usize, look: Look) -> String {
+    let text = text.text(look.lang);
+    let Some(width) = look.width else { return text };
+    let broken = wrap(&text, usize::from(width).saturating_sub(indent).max(NARROWEST));
+    broken.replace('\n', &format!("\n{:indent$}", ""))
 }
 
 fn empty(look: Look) -> BoxTable {

@@ -6,6 +6,7 @@ use super::CriterionId;
 use super::evidence::Evidence;
 use super::money::Price;
 use crate::gpu::Precision;
+use crate::words::{Message, Problem};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
@@ -75,16 +76,16 @@ pub struct Accept {
 
 impl Accept {
     /// `recovery=data order does not matter here`. The reason may not be empty.
-    pub fn parse(text: &str) -> Result<Accept, String> {
-        let expected = "expected CRITERION=REASON, such as `recovery=data order does not matter`";
-        let (criterion, reason) = text.split_once('=').ok_or(expected)?;
+    pub fn parse(text: &str) -> Result<Accept, Problem> {
+        let expected = || Problem::new(Message::new("value-accept"));
+        let (criterion, reason) = text.split_once('=').ok_or_else(expected)?;
         let criterion = CriterionId::ALL
             .into_iter()
             .find(|id| id.key() == criterion.trim())
-            .ok_or("the criteria are memory, time, precision and recovery")?;
+            .ok_or_else(|| Problem::new(Message::new("value-accept-criterion")))?;
         let reason = reason.trim();
         if reason.is_empty() {
-            return Err(expected.to_owned());
+            return Err(expected());
         }
         Ok(Accept { criterion, reason: reason.to_owned() })
     }

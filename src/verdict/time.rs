@@ -110,11 +110,11 @@ pub(super) fn unseen(case: &Case<'_>) -> Option<(Status, Fact)> {
     if projection.unseen.is_empty() || total.low > deadline {
         return None;
     }
-    let names: Vec<String> = projection.unseen.iter().map(|term| unseen_name(*term).to_string()).collect();
+    let names = projection.unseen.iter().map(|term| unseen_name(*term)).collect();
     let room = (deadline - total.high).max(0.0);
     let enough = case.asked.extra_seconds.is_some() || room >= ROOM_FOR_UNSEEN * total.high;
     let id = if enough { "verdict-unseen-room" } else { "verdict-unseen-tight" };
-    let text = Message::new(id).with("terms", names.join(", ")).with("room", Arg::Seconds(room));
+    let text = Message::new(id).with("terms", Message::list(names)).with("room", Arg::Seconds(room));
     let fact = Fact::new(text)
         .value(Figure::Seconds(room))
         .limit(Figure::Seconds(ROOM_FOR_UNSEEN * total.high))

@@ -7,24 +7,42 @@ use fluent_bundle::{FluentArgs, FluentResource, FluentValue};
 
 use super::{Arg, Lang};
 
-const ENGLISH: &[(&str, &str)] = &[
-    ("common", include_str!("en/common.ftl")),
-    ("env", include_str!("en/env.ftl")),
-    ("estimate", include_str!("en/estimate.ftl")),
-    ("failure", include_str!("en/failure.ftl")),
-    ("model", include_str!("en/model.ftl")),
-    ("probe", include_str!("en/probe.ftl")),
-    ("verdict", include_str!("en/verdict.ftl")),
-];
+/// The same names in each language.
+macro_rules! catalogues {
+    ($folder:literal) => {
+        &[
+            ("common", include_str!(concat!($folder, "/common.ftl"))),
+            ("env", include_str!(concat!($folder, "/env.ftl"))),
+            ("estimate", include_str!(concat!($folder, "/estimate.ftl"))),
+            ("failure", include_str!(concat!($folder, "/failure.ftl"))),
+            ("help", include_str!(concat!($folder, "/help.ftl"))),
+            ("model", include_str!(concat!($folder, "/model.ftl"))),
+            ("probe", include_str!(concat!($folder, "/probe.ftl"))),
+            ("verdict", include_str!(concat!($folder, "/verdict.ftl"))),
+        ]
+    };
+}
 
-static EN: LazyLock<FluentBundle<FluentResource>> = LazyLock::new(|| bundle("en", ENGLISH));
+type Sources = &'static [(&'static str, &'static str)];
+const ENGLISH: Sources = catalogues!("en");
+const CHINESE: Sources = catalogues!("zh");
 
-fn bundle(tag: &str, sources: &[(&str, &str)]) -> FluentBundle<FluentResource> {
-    let tag = tag.parse().expect("the language tags of this file are valid");
+static EN: LazyLock<FluentBundle<FluentResource>> = LazyLock::new(|| bundle(Lang::En));
+static ZH: LazyLock<FluentBundle<FluentResource>> = LazyLock::new(|| bundle(Lang::Zh));
+
+pub(super) fn sources(lang: Lang) -> Sources {
+    match lang {
+        Lang::En => ENGLISH,
+        Lang::Zh => CHINESE,
+    }
+}
+
+fn bundle(lang: Lang) -> FluentBundle<FluentResource> {
+    let tag = lang.tag().parse().expect("the language tags of this file are valid");
     let mut bundle = FluentBundle::new_concurrent(vec![tag]);
     // Isolation marks are invisible in a browser but garbage in a terminal and in documents.
     bundle.set_use_isolating(false);
-    for (name, source) in sources {
+    for (name, source) in sources(lang) {
         // A broken line is skipped here and caught by the test below.
         let resource = match FluentResource::try_new((*source).to_owned()) {
             Ok(resource) | Err((resource, _)) => resource,
@@ -38,6 +56,7 @@ fn bundle(tag: &str, sources: &[(&str, &str)]) -> FluentBundle<FluentResource> {
 fn of(lang: Lang) -> &'static FluentBundle<FluentResource> {
     match lang {
         Lang::En => &EN,
+        Lang::Zh => &ZH,
     }
 }
 
@@ -46,11 +65,6 @@ pub(super) fn has(lang: Lang, id: &str) -> bool {
 }
 
 pub(super) fn say(lang: Lang, id: &str, args: &[(&'static str, Arg)]) -> String {
-    let bundle = of(lang);
-    let Some(pattern) = bundle.get_message(id).and_then(|message| message.value()) else {
-        // Tests keep this from being reached; a bare id still tells more than a panic.
-        return id.to_owned();
-    };
     let mut values = FluentArgs::new();
     for (name, arg) in args {
         let value = match arg {
@@ -59,28 +73,40 @@ pub(super) fn say(lang: Lang, id: &str, args: &[(&'static str, Arg)]) -> String 
         };
         values.set(*name, value);
     }
+    worded(lang, id, &values)
+}
+
+pub(super) fn worded(lang: Lang, id: &str, values: &FluentArgs<'_>) -> String {
+    let bundle = of(lang);
+    let Some(pattern) = bundle.get_message(id).and_then(|message| message.value()) else {
+        // Tests keep this from being reached; English, or else a bare id, still tells more than a panic.
+        return if lang == Lang::En { id.to_owned() } else { worded(Lang::En, id, values) };
+    };
     let mut problems = Vec::new();
-    bundle.format_pattern(pattern, Some(&values), &mut problems).into_owned()
+    bundle.format_pattern(pattern, Some(values), &mut problems).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::ENGLISH;
+    use super::{Lang, sources};
     use fluent_bundle::FluentResource;
     use std::collections::BTreeSet;
 
     #[test]
     fn every_catalogue_parses_and_no_id_is_taken_twice() {
-        let mut seen = BTreeSet::new();
-        for (name, source) in ENGLISH {
-            let resource = FluentResource::try_new((*source).to_owned())
-                .unwrap_or_else(|(_, errors)| panic!("{name}.ftl: {errors:?}"));
-            for line in source.lines() {
-                if let Some((id, _)) = line.split_once(" =").filter(|(id, _)| !id.starts_with([' ', '#'])) {
-                    assert!(seen.insert(id.to_owned()), "{name}.ftl: `{id}` is taken twice");
+        for lang in Lang::ALL {
+            let mut seen = BTreeSet::new();
+            for (name, source) in sources(lang) {
+                let resource = FluentResource::try_new((*source).to_owned())
+                    .unwrap_or_else(|(_, errors)| panic!("{name}.ftl: {errors:?}"));
+                for line in source.lines() {
+                    if let Some((id, _)) = line.split_once(" =").filter(|(id, _)| !id.starts_with([' ', '#']))
+                    {
+                        assert!(seen.insert(id.to_owned()), "{lang:?} {name}.ftl: `{id}` is taken twice");
+                    }
                 }
+                drop(resource);
             }
-            drop(resource);
         }
     }
 }

@@ -1,24 +1,24 @@
 //! Every sentence for people, in one place.
 //!
 //! Code names a sentence by its id and hands over the figures (`Message`); the catalogues
-//! (`en/*.ftl`, Fluent syntax) hold the wording. A further language is a further folder of catalogues.
-//! Documents carry the English text, so that they do not change with the reader's language.
+//! (`en/*.ftl`, `zh/*.ftl`, Fluent syntax) hold the wording. A further language is a further folder of catalogues.
+//! Documents carry the English text, so that they do not change with the reader's language; `again` finds such a
+//! text's sentence for a reader of another language.
 
+mod again;
 mod catalog;
+mod lang;
+mod wrap;
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::units::Bytes;
+pub use lang::Lang;
+pub use wrap::{clipped, columns, wrap};
 
-/// The language of what a person reads. JSON keys and enum values never change with it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Lang {
-    #[default]
-    En,
-}
+use crate::units::Bytes;
 
 /// One sentence, not yet worded: its id in the catalogue and the figures it speaks of.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,9 +85,11 @@ impl Message {
 
     pub fn text(&self, lang: Lang) -> String {
         match &self.kind {
-            Kind::Verbatim(text) => text.clone(),
+            Kind::Verbatim(text) => again::said_in(lang, text).unwrap_or_else(|| text.clone()),
             Kind::Said { id, args } => catalog::say(lang, id, args),
-            Kind::List(parts) => parts.iter().map(|part| part.text(lang)).collect::<Vec<_>>().join(", "),
+            Kind::List(parts) => {
+                parts.iter().map(|part| part.text(lang)).collect::<Vec<_>>().join(lang.comma())
+            }
         }
     }
 
@@ -123,7 +125,7 @@ impl<'de> Deserialize<'de> for Message {
 impl Arg {
     fn text(&self, lang: Lang) -> String {
         match self {
-            Arg::Text(text) => text.clone(),
+            Arg::Text(text) => again::said_in(lang, text).unwrap_or_else(|| text.clone()),
             Arg::Count(n) => n.to_string(),
             Arg::Bytes(bytes) => bytes.to_string(),
             Arg::Number(value, decimals) => format_number(*value, *decimals),

@@ -1,5 +1,6 @@
 //! The command line from outside: exact stdout, stderr and status. One binary, one module a command.
 
+mod chinese;
 mod common;
 mod env;
 mod estimate;

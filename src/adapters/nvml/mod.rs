@@ -144,7 +144,7 @@ impl GpuSource for NvmlSource {
             gpus.push(identity::read(handle, instances, &path, &mut gaps));
         }
         for (index, why) in &self.lost {
-            gaps.push(why.gap(&format!("nvml[{index}]")));
+            gaps.push(why.gap(&format!("gpu with NVML index {index}")));
         }
         let whole: Vec<&Handle> = self.handles.iter().filter(|handle| handle.is_whole()).collect();
         let pairs = topology::pairs(&whole, &mut gaps);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::teller::Standing;
 use crate::probe::log::Latest;
-use crate::words::{Arg, Lang, Message, format_seconds};
+use crate::words::{Arg, Lang, Message, clipped, format_seconds};
 
 /// The step time is the mean over so many looks, a second apart.
 const LOOKS: usize = 30;
@@ -35,7 +35,7 @@ impl Live {
         }
         self.steps(t, standing, lang, &mut parts);
         let line = parts.join(" · ");
-        line.chars().take(usize::from(width).saturating_sub(1)).collect()
+        clipped(&line, usize::from(width).saturating_sub(1))
     }
 
     fn steps(&mut self, t: f64, standing: Standing, lang: Lang, parts: &mut Vec<String>) {

@@ -154,10 +154,7 @@ fn notes(body: &ProbeBody, page: &mut Page) {
     }
     for diagnosis in &body.diagnosis {
         page.note(Tone::Doubt, diagnosis.evidence.clone());
-        page.note(
-            Tone::Plain,
-            Message::new("probe-hint").with("advice", Arg::from(diagnosis.advice.clone())),
-        );
+        page.note(Tone::Plain, Message::new("line-hint").with("text", Arg::from(diagnosis.advice.clone())));
     }
     if !body.context.survivors.is_empty() {
         let names = body.context.survivors.join(", ");

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::document::{Body, DocumentKind};
 use crate::units::Bytes;
+use crate::words::Message;
 
 use super::Cite;
 
@@ -115,6 +116,10 @@ macro_rules! bodies {
 }
 bodies!(Env => Env, Estimate => Estimate, Probe => Probe);
 
+fn said(id: &'static str, value: &serde_json::Value) -> Message {
+    Message::new(id).with("value", value.to_string())
+}
+
 /// A count, or a list whose length is the count.
 fn count_or_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     match serde_json::Value::deserialize(deserializer)? {
@@ -123,14 +128,13 @@ fn count_or_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u6
         value => value
             .as_u64()
             .map(Some)
-            .ok_or_else(|| serde::de::Error::custom(format!("`{value}` is neither a count nor a list"))),
+            .ok_or_else(|| serde::de::Error::custom(said("document-no-count", &value))),
     }
 }
 
 /// A list of names, or a map from names to counts.
 fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
-    let wrong =
-        |value: &serde_json::Value| serde::de::Error::custom(format!("`{value}` is no list of names"));
+    let wrong = |value: &serde_json::Value| serde::de::Error::custom(said("document-no-names", value));
     match serde_json::Value::deserialize(deserializer)? {
         serde_json::Value::Null => Ok(None),
         serde_json::Value::Object(map) => Ok(Some(map.into_iter().map(|(name, _)| name).collect())),

@@ -16,6 +16,9 @@ document-wrong-kind = a document of kind `{ $found }`, but a `{ $wanted }` docum
 document-newer = written in schema { $found }; this onecard reads up to schema { $known }
 document-older = written in schema { $found }, which no released onecard used
 document-bad-body = body cannot be read: { $what }
+document-bad-capability = `{ $text }` is not a compute capability
+document-no-count = `{ $value }` is neither a count nor a list
+document-no-names = `{ $value }` is no list of names
 
 # What the system says.
 system-not-found = no such file or directory
@@ -24,8 +27,8 @@ system-read-only = read-only file system
 system-full = no space left on device
 system-not-a-folder = not a directory
 
-label-error = error
-label-hint = hint
-label-note = note
+line-error = error: { $text }
+line-hint = hint: { $text }
+line-note = note: { $text }
 no-value = –
 interval-bytes = { $expected } ({ $low } – { $high })

@@ -60,7 +60,6 @@ probe-no-gpus = none of them was watched
 probe-no-figures = no GPU figures: { $reason }
 probe-foreign = GPU { $index } was shared with others: { $names }
 probe-failure = { $kind }: { $evidence }
-probe-hint = { label-hint }: { $advice }
 probe-survivors = still running after the command ended: { $names }
 
 probe-command-not-found = cannot run `{ $command }`: not found

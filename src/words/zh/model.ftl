@@ -1,0 +1,75 @@
+# 读取模型配置、查找模型。
+
+config-not-json = 配置不是 JSON：{ $cause }
+config-not-object = 配置是 JSON，但不是一个对象
+config-missing-key = 配置中没有 `{ $key }`，而 `{ $model_type }` 对它没有默认值
+config-missing-key-hint = 用 --config FILE 指定完整的 config.json，或只给参数量 --params 7B
+config-bad-count = 配置中的 `{ $key }` 是 `{ $value }`，不是合理的数量
+config-kv-heads = 配置中有 { $kv } 个键值头、{ $heads } 个注意力头，无法分组
+config-head-dim = 隐藏维度 { $hidden } 不能被 { $heads } 个头整除，且配置中没有 `head_dim`
+config-no-model-type = 配置中既没有 `model_type`，也没有隐藏维度和层数
+config-unknown-family = 不认识架构 `{ $model_type }`，其配置也没有用通用的名称写明大小
+config-read-by-shape = 不认识架构 `{ $model_type }`：按其维度当作类 Llama 的解码器处理，因此区间更宽
+config-text-part = 只计 `{ $model_type }` 的文本部分（`{ $key }`），不含图像或音频塔
+config-quantized = 检查点以量化形式存储（{ $method }）：大小与方案的元素类型不同
+
+safetensors-header-size = 文件头声明长度 { $length }，没有哪个 safetensors 文件会这样
+safetensors-header-cut = 文件头声明长度 { $length }，而整个文件只有 { $total }
+safetensors-header-broken = 文件头不是 safetensors 文件的：{ $cause }
+safetensors-index-broken = 不是 safetensors 文件的索引：{ $cause }
+index-no-map = 没有 `weight_map`
+index-bad-shard = 有一个分片名为 { $file }
+safetensors-no-shape = 张量不属于已知的解码器，文件旁边也没有 config.json
+safetensors-guessed = 文件旁边没有 config.json：形状取自其张量，注意力头的宽度按惯例推断
+gguf-cut = 文件在文件头内就结束了
+gguf-broken = 不是可读的 GGUF 文件：{ $what }
+gguf-long-string = 有超过 16 MiB 的字符串
+gguf-unknown-value = 有类型未知的值
+gguf-long-array = 有超过 6700 万个值的数组
+gguf-nested-array = 有数组的数组
+gguf-other-file = 是另一种文件（不以 GGUF 开头）
+gguf-version = 版本不是 2 或 3
+gguf-many = 张量或键的数目超过任何模型
+gguf-many-dimensions = 有超过 8 维的张量
+gguf-unknown-tensor = 有类型未知的张量
+gguf-no-shape = 文件的元数据没有写明其架构的大小
+adapter-broken = 不是 PEFT 适配器配置：{ $cause }
+adapter-other-kind = `peft_type` 是 { $kind }，只认识 LORA
+adapter-no-base = 没有 `base_model_name_or_path`
+adapter-no-targets = 没有 `target_modules` 列表
+adapter-no-rank = 没有秩 `r`
+adapter-on-adapter = 它的底座 `{ $base }` 是适配器目录，不是模型
+adapter-base = 找不到它的底座 `{ $base }`：{ $cause }
+
+model-file = `{ $path }`：{ $what }
+model-folder-empty = `{ $path }` 中没有 config.json、adapter_config.json、safetensors 或 GGUF 文件
+model-path-hint = 请指明 config.json、含有它的目录、.safetensors 或 .gguf 文件
+model-unknown = 没有模型 `{ $name }`
+model-unknown-hint = 给出预设名、config.json 的路径、Hub 上的 `org/name`，或只给参数量 --params 7B
+model-near-hint = 是不是想写 { $names }？
+
+hub-offline = 本地 Hub 缓存中没有 `{ $id }`，而 HF_HUB_OFFLINE 禁止访问 Hub
+hub-offline-hint = 取消 HF_HUB_OFFLINE，把 HF_HOME 指向有它的缓存，或用 --config FILE 指定其 config.json
+hub-unreached = 无法访问 { $endpoint } 的 Hub：{ $cause }
+hub-timeout = { $endpoint } 的 Hub 在 { $seconds } s 内没有响应
+hub-unreached-hint = 把 HF_ENDPOINT 设为可访问的镜像站，或用 --config FILE 指定模型的 config.json
+hub-cut = 连接中断，`{ $url }` 没有传完
+hub-too-large = { $endpoint } 的 Hub 为一个配置发来了超过 { $limit } 的内容
+hub-not-text = `{ $url }` 不是 UTF-8 文本
+hub-gated = `{ $id }` 受访问限制：须先由作者授权
+hub-gated-hint = 在模型页面申请访问，然后使用该账号的令牌（HF_TOKEN），或用 --config FILE 指定其 config.json
+hub-token-hint = 若名称无误，请把 HF_TOKEN 设为有权读取 `{ $id }` 的令牌，或用 --config FILE 指定其 config.json
+hub-closed = Hub 上不存在 `{ $id }`，或它是私有的
+hub-denied = HF_TOKEN 中的令牌无权读取 `{ $id }`
+hub-denied-hint = 换用有权读取的令牌，或用 --config FILE 指定其 config.json
+hub-not-found = Hub 上没有 `{ $id }`
+hub-no-file = `{ $id }` 中没有 { $file }
+hub-status = { $endpoint } 的 Hub 返回状态码 { $status }
+hub-shard-missing = 索引中有 `{ $file }`，但仓库里没有
+hub-no-headers = 无法读取权重文件的文件头（{ $cause }）：参数量只按配置计算
+
+vision-unknown = 不认识图像网络 `{ $name }`
+vision-unknown-hint = 已知的有 { $names }
+vision-resolution = `{ $name }` 不接受边长 { $resolution } 像素的图像
+vision-resolution-hint = --resolution 请从 { $smallest } 起按 { $step } 递增；它原本用于 { $usual }
+config-text-and-tower = 只按文本部分（`{ $key }`）估算 `{ $model_type }`：计入图像塔的权重，不计图像带来的增量

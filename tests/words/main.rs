@@ -1,0 +1,6 @@
+//! Sentences for people: all in the catalogues, in each language.
+
+mod languages;
+mod named;
+mod prose;
+mod sources;
