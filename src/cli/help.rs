@@ -142,7 +142,7 @@ fn values_of(arg: &Arg, pen: &Pen) -> Option<Values> {
     if values.is_empty() {
         return None;
     }
-    let names: Vec<&str> = values.iter().map(|value| value.get_name()).collect();
+    let names: Vec<&str> = values.iter().map(clap::builder::PossibleValue::get_name).collect();
     let list = Message::new("help-values").with("values", names.join(", ")).text(pen.lang);
     let id = arg.get_id().as_str().replace('_', "-");
     let told: Vec<_> =

@@ -106,7 +106,7 @@ fn sentences() -> Vec<(String, String)> {
     for line in catalog::sources(Lang::En).iter().flat_map(|(_, source)| source.lines()) {
         match line.split_once(" =") {
             Some((id, text)) if !id.starts_with([' ', '#', '}']) => {
-                all.push((id.to_owned(), text.to_owned()))
+                all.push((id.to_owned(), text.to_owned()));
             }
             _ if line.starts_with([' ', '}']) => {
                 if let Some((_, text)) = all.last_mut() {

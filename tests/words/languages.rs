@@ -43,7 +43,9 @@ fn sentences(language: &str) -> BTreeMap<String, String> {
                 }
                 _ if line.starts_with([' ', '}']) => {
                     let id = last.as_ref().unwrap_or_else(|| panic!("{path}: `{line}` belongs to no id"));
-                    all.get_mut(id).expect("inserted").push_str(&format!("\n{line}"));
+                    let wording = all.get_mut(id).expect("inserted");
+                    wording.push('\n');
+                    wording.push_str(line);
                 }
                 _ => {}
             }
