@@ -7,29 +7,33 @@ use crate::document::Document;
 use crate::exit::Exit;
 use crate::gpu::catalog::Found;
 use crate::gpu::select::{SelectError, select};
-use crate::gpu::snapshot::conclude_expecting;
-use crate::gpu::{Catalog, EnvBody, GpuDevice, GpuSpec};
+use crate::gpu::snapshot::{Facts, conclude_expecting};
+use crate::gpu::{Catalog, EnvBody, GpuDevice, GpuSource, GpuSpec};
 use crate::render::pages;
 use crate::words::{Message, Problem};
 
 pub(super) fn run(args: &EnvArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::Result<Exit> {
     let promised = args.expect.as_deref().filter(|name| *name != OWN_ROW).map(promised_card).transpose()?;
-    let (mut facts, created_at) = if let Some(path) = &args.replay {
+    let (mut facts, source, created_at) = if let Some(path) = &args.replay {
         let recorded = files::read_document::<EnvBody>(path)?;
-        (recorded.body.into_facts(), recorded.created_at)
+        (recorded.body.into_facts(), None, recorded.created_at)
     } else {
-        let mut facts = gather::gather(&working_folder()).0;
+        let (mut facts, source) = gather::gather(&working_folder());
         facts.stack = (!args.no_python).then(|| stack::stack(args.python.as_deref()));
-        (facts, Some(clock::now()))
+        (facts, source, Some(clock::now()))
     };
     if args.no_python {
         facts.stack = None;
     }
     let mut body = conclude_expecting(facts, promised);
+    if source.is_some() && body.order_is_guessed() {
+        let cuda_order = bench::cuda_order();
+        body = conclude_expecting(Facts { cuda_order, ..body.into_facts() }, promised);
+    }
     keep_selected(&mut body, &args.gpus)?;
     body.look_again(promised);
     if args.bench {
-        measure(&mut body, reporter);
+        measure(&mut body, source.as_ref().map(|source| source as &dyn GpuSource), reporter);
         body.look_again(promised);
     }
     if args.expect.is_some() {
@@ -42,7 +46,7 @@ pub(super) fn run(args: &EnvArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::Re
 }
 
 /// Each GPU that a program sees, one after the other.
-fn measure(body: &mut EnvBody, reporter: &mut Reporter<'_, '_>) {
+fn measure(body: &mut EnvBody, source: Option<&dyn GpuSource>, reporter: &mut Reporter<'_, '_>) {
     let folders: Vec<PathBuf> = body
         .stack
         .iter()
@@ -52,7 +56,7 @@ fn measure(body: &mut EnvBody, reporter: &mut Reporter<'_, '_>) {
     let seen = |gpu: &&GpuDevice| gpu.conclusions.as_ref().is_some_and(|c| c.visible);
     for gpu in body.gpus.iter().filter(seen) {
         reporter.note(&Message::new("env-measuring").with("name", gpu.name.as_str()));
-        body.bench.push(bench::measure(gpu, folders.clone()));
+        body.bench.push(bench::measure(gpu, folders.clone(), source));
     }
 }
 

@@ -1,9 +1,12 @@
 //! What a card was measured to do, beside what its name promises.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::catalog::{GpuSpec, Peaks};
 use super::checks::Check;
+use super::reading::{GpuReading, slows_work};
 use crate::document::Gap;
 use crate::words::Message;
 
@@ -76,6 +79,34 @@ pub struct BenchRow {
     /// 0..1, above 1 only when the catalogue is wrong or the clock is higher than it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
+    /// Mean clock of the multiprocessors while it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sm_clock_mhz: Option<u32>,
+    /// What held the clocks down meanwhile: most big cards reach their power limit in matrix products.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_down_by: Vec<String>,
+}
+
+impl BenchRow {
+    pub fn new(task: Task, per_second: f64, size: u64, repeats: u32) -> BenchRow {
+        BenchRow {
+            task,
+            per_second,
+            size,
+            repeats,
+            peak: None,
+            share: None,
+            sm_clock_mhz: None,
+            held_down_by: Vec::new(),
+        }
+    }
+}
+
+/// The PCIe link while data went over it: idle links slow down, so only this tells what card and slot do together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkUnderLoad {
+    pub generation: u32,
+    pub width: u32,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -86,6 +117,9 @@ pub struct Bench {
     /// CUDA's number of the card, as CUDA itself says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cuda_index: Option<u32>,
+    /// As the driver showed it during the copies between host and card.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkUnderLoad>,
     /// The library that multiplied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cublas: Option<String>,
@@ -96,7 +130,7 @@ pub struct Bench {
 
 /// Bytes a second of one PCIe lane in one direction, after line coding (PCI-SIG: 8, 16, 32 GT/s at 128/130; 64 GT/s in
 /// flits of 242/256).
-fn lane(generation: u32) -> Option<f64> {
+pub(super) fn lane(generation: u32) -> Option<f64> {
     Some(match generation {
         1 => 0.25e9,
         2 => 0.5e9,
@@ -109,8 +143,40 @@ fn lane(generation: u32) -> Option<f64> {
 }
 
 impl Bench {
-    /// Put the peaks beside the rows. `link` is generation and width while copying.
-    pub fn compare(&mut self, spec: Option<&GpuSpec>, link: Option<(u32, u32)>) {
+    /// What the driver showed while the figures were measured goes to their rows.
+    pub fn observe(&mut self, seen: &[(Task, GpuReading)]) {
+        for row in &mut self.rows {
+            let during = || seen.iter().filter(|(task, _)| *task == row.task).map(|(_, reading)| reading);
+            let clocks: Vec<u32> = during().filter_map(|reading| reading.sm_clock_mhz).collect();
+            let sum: u64 = clocks.iter().map(|mhz| u64::from(*mhz)).sum();
+            row.sm_clock_mhz = sum.checked_div(clocks.len() as u64).and_then(|mean| u32::try_from(mean).ok());
+            let reasons: BTreeSet<&String> = during()
+                .flat_map(|reading| reading.throttle_reasons.iter().flatten())
+                .filter(|reason| slows_work(reason))
+                .collect();
+            row.held_down_by = reasons.into_iter().cloned().collect();
+        }
+        // A reading at the very beginning may still show the idle link: the best one counts.
+        self.link = seen
+            .iter()
+            .filter(|(task, _)| matches!(task, Task::HostToDevice | Task::DeviceToHost))
+            .filter_map(|(_, reading)| {
+                Some(LinkUnderLoad { generation: reading.pcie_gen?, width: reading.pcie_width? })
+            })
+            .max_by_key(|link| (link.generation, link.width));
+    }
+
+    /// Bytes a second of the faster direction between host and card.
+    pub fn host_rate(&self) -> Option<f64> {
+        let copies =
+            self.rows.iter().filter(|row| matches!(row.task, Task::HostToDevice | Task::DeviceToHost));
+        copies.map(|row| row.per_second).reduce(f64::max)
+    }
+
+    /// Put the peaks beside the rows. `possible` is the link that card and slot could have, for want of one seen while
+    /// copying.
+    pub fn compare(&mut self, spec: Option<&GpuSpec>, possible: Option<(u32, u32)>) {
+        let link = self.link.map(|link| (link.generation, link.width)).or(possible);
         for row in &mut self.rows {
             row.peak = match row.task {
                 Task::DeviceCopy => spec.map(GpuSpec::memory_bandwidth),
@@ -151,12 +217,13 @@ impl Bench {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bench, BenchRow, Task, lane};
+    use super::{Bench, BenchRow, LinkUnderLoad, Task, lane};
     use crate::gpu::catalog::Catalog;
     use crate::gpu::checks::CheckStatus;
+    use crate::gpu::reading::GpuReading;
 
     fn row(task: Task, per_second: f64) -> BenchRow {
-        BenchRow { task, per_second, size: 8192, repeats: 10, peak: None, share: None }
+        BenchRow::new(task, per_second, 8192, 10)
     }
 
     #[test]
@@ -177,6 +244,34 @@ mod tests {
         assert!((share(2) - 0.793).abs() < 0.005, "{}", share(2));
         let status: Vec<_> = bench.checks().into_iter().map(|check| check.status).collect();
         assert_eq!(status, [CheckStatus::Pass, CheckStatus::Warn, CheckStatus::Pass, CheckStatus::Fail]);
+    }
+
+    #[test]
+    fn what_the_driver_showed_meanwhile_goes_to_the_rows() {
+        let mut bench = Bench {
+            rows: vec![row(Task::HostToDevice, 25e9), row(Task::Bf16, 700e12), row(Task::Fp16, 700e12)],
+            ..Bench::default()
+        };
+        let reading = |generation, mhz, reasons: &[&str]| GpuReading {
+            pcie_gen: Some(generation),
+            pcie_width: Some(16),
+            sm_clock_mhz: Some(mhz),
+            throttle_reasons: Some(reasons.iter().map(|&reason| reason.to_owned()).collect()),
+            ..GpuReading::default()
+        };
+        bench.observe(&[
+            (Task::HostToDevice, reading(1, 345, &["gpu_idle"])),
+            (Task::HostToDevice, reading(4, 1980, &[])),
+            (Task::Bf16, reading(4, 1500, &["sw_power_cap"])),
+            (Task::Bf16, reading(4, 1400, &["sw_power_cap"])),
+        ]);
+        assert_eq!(bench.link, Some(LinkUnderLoad { generation: 4, width: 16 }));
+        assert_eq!((bench.rows[1].sm_clock_mhz, bench.rows[2].sm_clock_mhz), (Some(1450), None));
+        assert_eq!(bench.rows[1].held_down_by, ["sw_power_cap"]);
+        assert_eq!(bench.rows[0].held_down_by, [""; 0], "idle is no fault");
+        // The link that was seen counts, not the one that would be possible.
+        bench.compare(None, Some((5, 16)));
+        assert!(bench.rows[0].share.is_some_and(|share| (0.78..0.81).contains(&share)), "{bench:?}");
     }
 
     #[test]

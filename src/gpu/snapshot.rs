@@ -34,6 +34,7 @@ pub struct Facts {
     pub host: Option<Host>,
     pub stack: Option<Stack>,
     pub bench: Vec<Bench>,
+    pub cuda_order: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -54,6 +55,9 @@ pub struct EnvBody {
     /// Why there is no usable GPU, when there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absence: Option<Absence>,
+    /// UUIDs in CUDA's order. Only asked where it cannot be told otherwise: the answer means starting CUDA.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cuda_order: Option<Vec<String>>,
     /// What the system shows of GPU and driver without NVML.
     #[serde(default)]
     pub machine: Machine,
@@ -88,7 +92,13 @@ impl EnvBody {
             host: self.host,
             stack: self.stack,
             bench: self.bench,
+            cuda_order: self.cuda_order,
         }
+    }
+
+    /// Which card is `cuda:0` is a guess so far.
+    pub fn order_is_guessed(&self) -> bool {
+        self.visible.iter().flat_map(|visible| &visible.devices).any(|device| !device.certain)
     }
 
     /// Checks and expectations of the GPUs that are in the document, anew.
@@ -110,7 +120,11 @@ impl EnvBody {
         self.pairs.retain(|pair| here(pair.a) && here(pair.b));
         checks.extend(topology::checks(&self.pairs));
         for bench in &mut self.bench {
-            let Some(gpu) = self.gpus.iter().find(|gpu| gpu.uuid == bench.uuid) else { continue };
+            let Some(gpu) = self.gpus.iter_mut().find(|gpu| gpu.uuid == bench.uuid) else { continue };
+            // CUDA itself said which number it gives to the card that was measured.
+            if let (Some(conclusions), Some(told)) = (&mut gpu.conclusions, bench.cuda_index) {
+                conclusions.cuda_index = Some(told);
+            }
             let id = gpu.conclusions.as_ref().and_then(|conclusions| conclusions.catalog_id.as_deref());
             // The generation rises to its maximum under load; the width is what it is.
             let width = gpu.now.as_ref().and_then(|now| now.pcie_width).or(gpu.pcie.max_width);
@@ -124,7 +138,8 @@ impl EnvBody {
             .filter_map(|gpu| {
                 let own = || Catalog::builtin().by_id(gpu.conclusions.as_ref()?.catalog_id.as_deref()?);
                 let spec = promised.or_else(own)?;
-                Some(expect::compare(gpu, spec, &self.machine, promised.is_some()))
+                let bench = self.bench.iter().find(|bench| bench.uuid == gpu.uuid);
+                Some(expect::compare(gpu, spec, &self.machine, bench, promised.is_some()))
             })
             .collect();
     }
@@ -172,9 +187,9 @@ pub fn conclude(facts: Facts) -> EnvBody {
 
 /// The document of a machine, each GPU held against what was promised.
 pub fn conclude_expecting(facts: Facts, promised: Option<&GpuSpec>) -> EnvBody {
-    let Facts { inventory, readings, variables, machine, host, stack, bench } = facts;
+    let Facts { inventory, readings, variables, machine, host, stack, bench, cuda_order } = facts;
     let Inventory { driver, mut gpus, pairs, mut gaps } = inventory;
-    let visible = (!gpus.is_empty()).then(|| visible::visible(&gpus, &variables));
+    let visible = (!gpus.is_empty()).then(|| visible::visible(&gpus, &variables, cuda_order.as_deref()));
     for (place, gpu) in gpus.iter_mut().enumerate() {
         attach(gpu, place, &readings, &mut gaps);
         gpu.conclusions = Some(conclusions(gpu, visible.as_ref(), &machine, host.as_ref()));
@@ -193,6 +208,7 @@ pub fn conclude_expecting(facts: Facts, promised: Option<&GpuSpec>) -> EnvBody {
         variables,
         visible,
         absence,
+        cuda_order,
         machine,
         host,
         stack,

@@ -34,6 +34,8 @@ pub enum Order {
     SameCards,
     /// Fastest first with different cards: CUDA's order cannot be read without starting CUDA.
     FastestFirst,
+    /// Different cards, and CUDA itself was asked.
+    ToldByCuda,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,9 +118,10 @@ enum Entry<'g> {
     Nothing,
 }
 
-/// What a program started with these variables sees of these GPUs (in NVML's order).
-pub fn visible(gpus: &[GpuDevice], variables: &Variables) -> Visibility {
-    let order = order_of(gpus, variables.cuda_device_order.as_deref());
+/// What a program started with these variables sees of these GPUs (in NVML's order). `told` are the UUIDs that CUDA showed, in
+/// its order, where it was asked.
+pub fn visible(gpus: &[GpuDevice], variables: &Variables, told: Option<&[String]>) -> Visibility {
+    let mut order = order_of(gpus, variables.cuda_device_order.as_deref());
     let mut notes = Vec::new();
     let in_cuda_order = cuda_order(gpus, order);
     let mut targets: Vec<(Target<'_>, bool)> = Vec::new();
@@ -162,6 +165,13 @@ pub fn visible(gpus: &[GpuDevice], variables: &Variables) -> Visibility {
         }
     }
     keep_one_instance(&mut targets, &mut notes);
+    if order == Order::FastestFirst
+        && let Some(known) =
+            told.and_then(|told| as_told(gpus, told)).filter(|all| all.len() == targets.len())
+    {
+        targets = known.into_iter().map(|gpu| (whole_or_slice(gpu), true)).collect();
+        order = Order::ToldByCuda;
+    }
     if order == Order::FastestFirst && used_numbers {
         notes.push(Message::new("visible-order"));
         if let Some(((gpu, _), _)) = targets.first() {
@@ -169,6 +179,11 @@ pub fn visible(gpus: &[GpuDevice], variables: &Variables) -> Visibility {
                 Message::new("visible-likely").with("name", gpu.name.as_str()).with("index", gpu.index),
             );
         }
+    }
+    if order == Order::ToldByCuda && targets.iter().zip(0..).any(|(((gpu, _), _), place)| gpu.index != place)
+    {
+        let list: Vec<String> = targets.iter().map(|((gpu, _), _)| gpu.index.to_string()).collect();
+        notes.push(Message::new("visible-told").with("order", list.join(", ")));
     }
     let devices = targets
         .into_iter()
@@ -201,6 +216,11 @@ fn cuda_order(gpus: &[GpuDevice], order: Order) -> Vec<&GpuDevice> {
         sorted.sort_by_key(|gpu| std::cmp::Reverse(speed(gpu)));
     }
     sorted
+}
+
+/// The cards of CUDA's answer, if NVML knows each of them.
+fn as_told<'g>(gpus: &'g [GpuDevice], told: &[String]) -> Option<Vec<&'g GpuDevice>> {
+    told.iter().map(|uuid| gpus.iter().find(|gpu| gpu.uuid.eq_ignore_ascii_case(uuid))).collect()
 }
 
 fn speed(gpu: &GpuDevice) -> u64 {
@@ -299,7 +319,7 @@ mod tests {
             cuda_device_order: order.map(str::to_owned),
             nvidia_visible_devices: None,
         };
-        visible(gpus, &variables).devices.iter().map(|device| device.index).collect()
+        visible(gpus, &variables, None).devices.iter().map(|device| device.index).collect()
     }
 
     #[test]
@@ -346,7 +366,7 @@ mod tests {
         let gpus = [gpu(0, B, "NVIDIA A100-SXM4-40GB", 40_960), sliced];
         let uuids = |list: &str| {
             let variables = Variables { cuda_visible_devices: Some(list.to_owned()), ..Variables::default() };
-            visible(&gpus, &variables).devices.into_iter().map(|d| d.uuid).collect::<Vec<_>>()
+            visible(&gpus, &variables, None).devices.into_iter().map(|d| d.uuid).collect::<Vec<_>>()
         };
         assert_eq!(uuids("MIG-2"), ["MIG-2"]);
         assert_eq!(uuids(&format!("MIG-{A}/3/0")), ["MIG-1"]);
@@ -376,13 +396,35 @@ mod tests {
             gpu(3, "GPU-3", "NVIDIA GeForce RTX 3090", 24_576),
         ];
         let variables = Variables { cuda_visible_devices: Some("0".into()), ..Variables::default() };
-        let by_number = visible(&gpus, &variables);
+        let by_number = visible(&gpus, &variables, None);
         assert_eq!((by_number.order, by_number.devices[0].index), (Order::FastestFirst, 1));
         assert!(!by_number.devices[0].certain);
         assert!(by_number.notes[0].to_string().contains("PCI_BUS_ID"));
         assert_eq!(seen(&gpus, Some("0"), Some("PCI_BUS_ID")), [0]);
         let variables = Variables { cuda_visible_devices: Some("GPU-3".into()), ..Variables::default() };
-        let by_uuid = visible(&gpus, &variables);
+        let by_uuid = visible(&gpus, &variables, None);
         assert!(by_uuid.devices[0].certain && by_uuid.notes.is_empty());
+    }
+
+    #[test]
+    fn cudas_own_answer_ends_the_guessing() {
+        let gpus =
+            [gpu(0, "GPU-0", "NVIDIA GeForce RTX 3090", 24_576), gpu(1, "GPU-1", "NVIDIA RTX A6000", 49_140)];
+        let of = |told: &[&str], list: Option<&str>| {
+            let told: Vec<String> = told.iter().map(|&uuid| uuid.to_owned()).collect();
+            let variables =
+                Variables { cuda_visible_devices: list.map(str::to_owned), ..Variables::default() };
+            visible(&gpus, &variables, Some(&told))
+        };
+        let all = of(&["gpu-0", "gpu-1"], None);
+        assert_eq!((all.order, all.devices[0].index, all.notes.len()), (Order::ToldByCuda, 0, 0));
+        let turned = of(&["gpu-1", "gpu-0"], None);
+        assert!(turned.devices.iter().all(|device| device.certain));
+        assert_eq!(turned.devices.iter().map(|device| device.index).collect::<Vec<_>>(), [1, 0]);
+        assert!(turned.notes[0].to_string().contains("1, 0"), "{:?}", turned.notes);
+        // Against the guess, which would have taken the A6000.
+        assert_eq!(of(&["gpu-0"], Some("0")).devices[0].index, 0);
+        // An answer that does not fit what is visible is none.
+        assert_eq!(of(&["gpu-9", "gpu-1"], None).order, Order::FastestFirst);
     }
 }

@@ -261,6 +261,13 @@ fn a_card_is_measured_through_the_libraries_that_are_there() {
     let tasks: Vec<&str> = rows.iter().map(|row| row["task"].as_str().expect("text")).collect();
     assert_eq!(tasks, ["device_copy", "host_to_device", "device_to_host", "fp32", "tf32", "fp16", "bf16"]);
     assert!(rows.iter().all(|row| row["per_second"].as_f64().is_some_and(|rate| rate > 1e6)));
+    // What the driver showed meanwhile.
+    assert_eq!(bench["link"], serde_json::json!({"generation": 4, "width": 16}));
+    assert_eq!(rows[6]["sm_clock_mhz"], 1440);
+    assert_eq!(rows[6]["held_down_by"], serde_json::json!(["sw_power_cap"]));
+    let promises = body["body"]["expectations"][0]["rows"].as_array().expect("rows");
+    let link = promises.iter().find(|row| row["id"] == "pcie_generation").expect("a row");
+    assert_eq!((&link["status"], &link["found"]), (&"less".into(), &"PCIe 4.0".into()));
     let gaps: Vec<&str> = bench["gaps"]
         .as_array()
         .expect("gaps")
@@ -270,6 +277,27 @@ fn a_card_is_measured_through_the_libraries_that_are_there() {
     assert_eq!(gaps, ["bench.fp8", "bench.fp64"]);
     // The stand-in is a thousand times slower than an H200, which must be noticed.
     assert_eq!(outcome.status, 1);
+}
+
+#[test]
+fn cuda_is_asked_for_its_order_where_cards_differ() {
+    // Fastest first would be the second card; hidden behind `0`, CUDA shows exactly that one.
+    let Some(run) = with_driver("env --no-python --format json", "mixed") else { return };
+    let body = run.env("CUDA_VISIBLE_DEVICES", "0").json()["body"].clone();
+    assert_eq!(body["cuda_order"], serde_json::json!(["gpu-22222222-0000-0000-0000-000000000000"]));
+    assert_eq!(body["visible"]["order"], "told_by_cuda");
+    assert_eq!(body["visible"]["devices"][0]["index"], 1);
+    assert_eq!(body["visible"]["devices"][0]["certain"], true);
+    // An answer that does not fit leaves the guess, and says that it is one.
+    let Some(run) = with_driver("env --no-python --format json", "mixed") else { return };
+    let body = run.env("FAKE_CUDA_BROKEN", "1").json()["body"].clone();
+    assert_eq!(
+        (&body["cuda_order"], &body["visible"]["order"]),
+        (&serde_json::Value::Null, &"fastest_first".into())
+    );
+    // Of one kind of card nothing needs to be asked.
+    let Some(run) = with_driver("env --no-python --format json", "") else { return };
+    assert_eq!(run.json()["body"]["cuda_order"], serde_json::Value::Null);
 }
 
 #[test]

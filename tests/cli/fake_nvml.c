@@ -39,8 +39,8 @@ unsigned nvmlDeviceGetHandleByIndex_v2(unsigned index, void **out) {
     return 0;
 }
 unsigned nvmlDeviceGetName(void *device, char *out, unsigned room) {
-    (void)device;
-    strncpy(out, is("spark") ? "NVIDIA GB10" : "NVIDIA H200", room);
+    const char *first = is("mixed") && (size_t)device == 1 ? "NVIDIA H100 NVL" : "NVIDIA H200";
+    strncpy(out, is("spark") ? "NVIDIA GB10" : first, room);
     return 0;
 }
 unsigned nvmlDeviceGetUUID(void *device, char *out, unsigned room) {
@@ -112,3 +112,17 @@ unsigned nvmlDeviceGetUtilizationRates(void *device, rates *out) {
     return 0;
 }
 unsigned nvmlDeviceGetPowerUsage(void *device, unsigned *out) { (void)device; *out = 121500; return 0; }
+
+/* Clocks, link and slowdown of a card under load. */
+unsigned nvmlDeviceGetClockInfo(void *device, unsigned type, unsigned *out) {
+    (void)device;
+    *out = type == 1 ? 1440 : 3201;
+    return 0;
+}
+unsigned nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *out) {
+    (void)device;
+    *out = is("alone") ? 4 : 1;
+    return 0;
+}
+unsigned nvmlDeviceGetCurrPcieLinkGeneration(void *device, unsigned *out) { (void)device; *out = 4; return 0; }
+unsigned nvmlDeviceGetCurrPcieLinkWidth(void *device, unsigned *out) { (void)device; *out = 16; return 0; }

@@ -117,22 +117,38 @@ impl Cuda {
         Err(Message::new("bench-cuda-error").with("said", said).to_string())
     }
 
-    /// The card by its UUID: CUDA's numbers need not be NVML's.
-    pub(super) fn context(self, uuid: &str) -> Result<Context, String> {
+    fn start(&self) -> Result<i32, String> {
         let mut count = 0;
         // SAFETY: plain integers that outlive each call.
         unsafe {
             self.check((self.calls.init)(0))?;
             self.check((self.calls.count)(&raw mut count))?;
         }
-        for index in 0..count {
-            let (mut device, mut bytes) = (0, [0_u8; 16]);
-            // SAFETY: as above; the UUID is 16 bytes.
-            unsafe {
-                self.check((self.calls.device)(&raw mut device, index))?;
-                self.check((self.calls.uuid)(&raw mut bytes, device))?;
-            }
-            if written(&bytes) == uuid.to_ascii_lowercase() {
+        Ok(count)
+    }
+
+    /// CUDA's handle of its GPU number `index`, and the GPU's UUID. In MIG mode that is the card's own, since every driver has
+    /// the first version of this call.
+    fn device(&self, index: i32) -> Result<(i32, String), String> {
+        let (mut device, mut bytes) = (0, [0_u8; 16]);
+        // SAFETY: an integer and 16 bytes that outlive the calls.
+        unsafe {
+            self.check((self.calls.device)(&raw mut device, index))?;
+            self.check((self.calls.uuid)(&raw mut bytes, device))?;
+        }
+        Ok((device, written(&bytes)))
+    }
+
+    /// The UUIDs of all GPUs that this process sees, in CUDA's order, in lower case.
+    pub(super) fn uuids(&self) -> Result<Vec<String>, String> {
+        (0..self.start()?).map(|index| Ok(self.device(index)?.1)).collect()
+    }
+
+    /// The card by its UUID: CUDA's numbers need not be NVML's.
+    pub(super) fn context(self, uuid: &str) -> Result<Context, String> {
+        for index in 0..self.start()? {
+            let (device, known) = self.device(index)?;
+            if known == uuid.to_ascii_lowercase() {
                 let mut handle = std::ptr::null_mut();
                 // SAFETY: the primary context is retained once and released when `Context` is dropped.
                 unsafe {
@@ -238,27 +254,28 @@ impl Context {
         self.cuda.check(unsafe { (self.calls().down)(to.address, from.address, size, std::ptr::null_mut()) })
     }
 
-    /// Seconds of one `work`, by the card's own clock over about `window` seconds, after a warm-up that also tells how
-    /// many repeats that is.
-    pub(super) fn time(
-        &self,
-        window: f64,
-        work: impl Fn() -> Result<(), String>,
-    ) -> Result<(f64, u32), String> {
-        let calls = self.calls();
-        let sync = || self.cuda.check(unsafe { (calls.synchronize)() });
-        // The first call loads code and raises the clocks.
+    fn wait(&self) -> Result<(), String> {
+        // SAFETY: no arguments.
+        self.cuda.check(unsafe { (self.calls().synchronize)() })
+    }
+
+    /// Bring code onto the card and the clocks up, for a third of `window` seconds; gives how many repeats of `work` fill it.
+    pub(super) fn warm_up(&self, window: f64, work: impl Fn() -> Result<(), String>) -> Result<u32, String> {
         work()?;
-        sync()?;
+        self.wait()?;
         let start = Instant::now();
-        let mut warm = 0;
-        while start.elapsed().as_secs_f64() < window / 3.0 && warm < 1000 {
+        let mut done = 0;
+        while start.elapsed().as_secs_f64() < window / 3.0 && done < 1000 {
             work()?;
-            sync()?;
-            warm += 1;
+            self.wait()?;
+            done += 1;
         }
-        let one = start.elapsed().as_secs_f64() / f64::from(warm.max(1));
-        let repeats = (window / one.max(1e-7)).clamp(3.0, 1000.0) as u32;
+        let one = start.elapsed().as_secs_f64() / f64::from(done.max(1));
+        Ok((window / one.max(1e-7)).clamp(3.0, 1000.0) as u32)
+    }
+
+    /// Seconds of one `work` by the card's own clock, over so many repeats.
+    pub(super) fn time(&self, repeats: u32, work: impl Fn() -> Result<(), String>) -> Result<f64, String> {
         let (begin, end) = (Event::new(self)?, Event::new(self)?);
         begin.record()?;
         for _ in 0..repeats {
@@ -266,7 +283,7 @@ impl Context {
         }
         end.record()?;
         let milliseconds = begin.until(&end)?;
-        Ok((f64::from(milliseconds) / 1e3 / f64::from(repeats), repeats))
+        Ok(f64::from(milliseconds) / 1e3 / f64::from(repeats))
     }
 }
 

@@ -7,18 +7,21 @@ mod cuda;
 mod fill;
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::document::Gap;
 use crate::gpu::bench::{Bench, BenchRow, Task};
 use crate::gpu::health::may_start_cuda;
-use crate::gpu::{GpuDevice, Precision, Support};
+use crate::gpu::{GpuDevice, GpuReading, GpuSource, Precision, Support, Wants};
 use crate::units::MIB;
 use crate::words::Message;
 
 /// A driver that does not answer must not hold us.
 const PATIENCE: Duration = Duration::from_secs(90);
+/// Starting CUDA takes some tenths of a second, longer where the driver is not kept loaded.
+const ORDER_PATIENCE: Duration = Duration::from_secs(10);
 /// Each figure is measured for about so long after a warm-up of a third of it.
 const WINDOW: f64 = 0.3;
 /// Bytes copied at once, at most: far beyond every cache.
@@ -27,37 +30,84 @@ const HOST_COPY: u64 = 256 * MIB;
 /// What cuBLAS itself takes on Hopper: the fp8 product has to be given it.
 const WORKSPACE: u64 = 32 * MIB;
 
-/// Measure one GPU. `folders` are those in which Python finds packages.
-pub fn measure(gpu: &GpuDevice, folders: Vec<PathBuf>) -> Bench {
+/// How often the driver is asked for clocks and link meanwhile. One answer takes it about 3 ms.
+const TICK: Duration = Duration::from_millis(20);
+
+/// What is being measured at this moment, told by the thread that measures to the one that watches.
+#[derive(Clone, Default)]
+struct Now(Arc<Mutex<Option<Task>>>);
+
+impl Now {
+    fn set(&self, task: Option<Task>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = task;
+    }
+
+    fn get(&self) -> Option<Task> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Measure one GPU. `folders` are those in which Python finds packages; `source` is asked for clocks and PCIe link meanwhile.
+pub fn measure(gpu: &GpuDevice, folders: Vec<PathBuf>, source: Option<&dyn GpuSource>) -> Bench {
     let mut bench = Bench { uuid: gpu.uuid.clone(), gpu: gpu.index, ..Bench::default() };
     if let Err(why) = may_start_cuda(gpu) {
         bench.gaps.push(Gap::new("bench", why.to_string()));
         return bench;
     }
     let (sender, receiver) = mpsc::channel();
-    let gpu = gpu.clone();
+    let measured = gpu.clone();
     let fallback = bench.clone();
+    let now = Now::default();
+    let told = now.clone();
     std::thread::spawn(move || {
-        run(&gpu, &folders, &mut bench);
+        run(&measured, &folders, &told, &mut bench);
         let _ = sender.send(bench);
     });
-    receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| {
-        let mut bench = fallback;
-        let text =
-            Message::new("bench-hangs").with("limit", crate::words::Arg::Seconds(PATIENCE.as_secs_f64()));
-        bench.gaps.push(Gap::new("bench", text.to_string()));
-        bench
-    })
+    let start = Instant::now();
+    let mut seen: Vec<(Task, GpuReading)> = Vec::new();
+    loop {
+        match receiver.recv_timeout(TICK) {
+            Ok(mut bench) => {
+                bench.observe(&seen);
+                return bench;
+            }
+            Err(RecvTimeoutError::Timeout) if start.elapsed() < PATIENCE => {
+                let Some((task, source)) = now.get().zip(source) else { continue };
+                let wants = Wants { slow: true, ..Wants::default() };
+                let reading = source.sample(wants).into_iter().find(|reading| reading.uuid == gpu.uuid);
+                // Only what was read while the same figure was still being measured says anything about it.
+                seen.extend(reading.filter(|_| now.get() == Some(task)).map(|reading| (task, reading)));
+            }
+            Err(_) => {
+                let mut bench = fallback;
+                let limit = crate::words::Arg::Seconds(PATIENCE.as_secs_f64());
+                bench
+                    .gaps
+                    .push(Gap::new("bench", Message::new("bench-hangs").with("limit", limit).to_string()));
+                return bench;
+            }
+        }
+    }
 }
 
-fn run(gpu: &GpuDevice, folders: &[PathBuf], bench: &mut Bench) {
+/// The GPUs that CUDA shows to a program started from here, by UUID, in CUDA's order. Starts CUDA without a context, so it
+/// takes no memory of any card. `None` when that fails or takes too long.
+pub fn cuda_order() -> Option<Vec<String>> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = sender.send(cuda::Cuda::load().and_then(|cuda| cuda.uuids()));
+    });
+    receiver.recv_timeout(ORDER_PATIENCE).ok()?.ok()
+}
+
+fn run(gpu: &GpuDevice, folders: &[PathBuf], now: &Now, bench: &mut Bench) {
     let gap = |bench: &mut Bench, field: &str, why: String| bench.gaps.push(Gap::new(field, why));
     let cuda = match cuda::Cuda::load().and_then(|cuda| cuda.context(&gpu.uuid)) {
         Ok(cuda) => cuda,
         Err(why) => return gap(bench, "bench", why),
     };
     bench.cuda_index = Some(cuda.index);
-    copies(&cuda, bench);
+    copies(&cuda, now, bench);
     let cublas = match cublas::Cublas::load(folders) {
         Ok(cublas) => cublas,
         Err(why) => return gap(bench, "bench.products", why),
@@ -76,19 +126,33 @@ fn run(gpu: &GpuDevice, folders: &[PathBuf], bench: &mut Bench) {
         if !offered {
             continue;
         }
-        match product(&cuda, &cublas, task) {
+        match product(&cuda, &cublas, now, task) {
             Ok(row) => bench.rows.push(row),
             Err(why) => gap(bench, &format!("bench.{}", task.id()), why),
         }
     }
 }
 
-fn copies(cuda: &cuda::Context, bench: &mut Bench) {
+/// Seconds of one `work`; while it is timed, the watching thread knows what it sees.
+fn timed(
+    cuda: &cuda::Context,
+    now: &Now,
+    task: Task,
+    work: impl Fn() -> Result<(), String>,
+) -> Result<(f64, u32), String> {
+    let repeats = cuda.warm_up(WINDOW, &work)?;
+    now.set(Some(task));
+    let seconds = cuda.time(repeats, &work);
+    now.set(None);
+    Ok((seconds?, repeats))
+}
+
+fn copies(cuda: &cuda::Context, now: &Now, bench: &mut Bench) {
     let free = cuda.free_memory().unwrap_or(0);
     let size = COPY.min(free / 8) / MIB * MIB;
     let mut measured = |task: Task, size: u64, rate: Result<(f64, u32), String>| match rate {
         Ok((per_second, repeats)) => {
-            bench.rows.push(BenchRow { task, per_second, size, repeats, peak: None, share: None });
+            bench.rows.push(BenchRow::new(task, per_second, size, repeats));
         }
         Err(why) => bench.gaps.push(Gap::new(format!("bench.{}", task.id()), why)),
     };
@@ -98,7 +162,7 @@ fn copies(cuda: &cuda::Context, bench: &mut Bench) {
     let device = || -> Result<(f64, u32), String> {
         let (from, to) = (cuda.alloc(size)?, cuda.alloc(size)?);
         cuda.zero(&from)?;
-        let (seconds, repeats) = cuda.time(WINDOW, || cuda.copy_on_device(&to, &from))?;
+        let (seconds, repeats) = timed(cuda, now, Task::DeviceCopy, || cuda.copy_on_device(&to, &from))?;
         // Each byte is read once and written once.
         Ok((2.0 * size as f64 / seconds, repeats))
     };
@@ -106,7 +170,8 @@ fn copies(cuda: &cuda::Context, bench: &mut Bench) {
     let size = HOST_COPY.min(size);
     let host = |up: bool| -> Result<(f64, u32), String> {
         let (device, host) = (cuda.alloc(size)?, cuda.alloc_pinned(size)?);
-        let (seconds, repeats) = cuda.time(WINDOW, || {
+        let task = if up { Task::HostToDevice } else { Task::DeviceToHost };
+        let (seconds, repeats) = timed(cuda, now, task, || {
             if up { cuda.copy_up(&device, &host) } else { cuda.copy_down(&host, &device) }
         })?;
         Ok((size as f64 / seconds, repeats))
@@ -116,7 +181,7 @@ fn copies(cuda: &cuda::Context, bench: &mut Bench) {
 }
 
 /// `n` such that three matrices fit in a quarter of the free memory, and a slow card is not kept busy for long.
-fn product(cuda: &cuda::Context, cublas: &cublas::Cublas, task: Task) -> Result<BenchRow, String> {
+fn product(cuda: &cuda::Context, cublas: &cublas::Cublas, now: &Now, task: Task) -> Result<BenchRow, String> {
     let free = cuda.free_memory()?;
     let element = fill::bytes_of(task);
     let largest = if task == Task::Fp64 { 4096 } else { 8192 };
@@ -133,9 +198,9 @@ fn product(cuda: &cuda::Context, cublas: &cublas::Cublas, task: Task) -> Result<
         cuda.fill(matrix, &pattern)?;
     }
     let handle = cublas.handle()?;
-    let (seconds, repeats) = cuda.time(WINDOW, || handle.product(task, n, &a, &b, &c, &workspace))?;
+    let (seconds, repeats) = timed(cuda, now, task, || handle.product(task, n, &a, &b, &c, &workspace))?;
     let per_second = 2.0 * (n as f64).powi(3) / seconds;
-    Ok(BenchRow { task, per_second, size: n, repeats, peak: None, share: None })
+    Ok(BenchRow::new(task, per_second, n, repeats))
 }
 
 /// Shared objects that fit `stem` in `folder`, newest first: `libcublas.so.13` before `.12`.

@@ -117,6 +117,7 @@ pub(super) fn measured(page: &mut Page, bench: &Bench) {
         (Message::new("env-column-measured"), true),
         (Message::new("env-column-peak"), true),
         (Message::new("env-column-share"), true),
+        (Message::new("env-column-meanwhile"), false),
     ]);
     for row in &bench.rows {
         let show = |value: f64| {
@@ -131,9 +132,14 @@ pub(super) fn measured(page: &mut Page, bench: &Bench) {
             show(row.per_second),
             Cell::or_absent(row.peak, show),
             Cell::or_absent(row.share, Cell::share),
+            Cell::or_absent(row.sm_clock_mhz.map(|mhz| meanwhile(mhz, &row.held_down_by)), Cell::new),
         ]);
     }
     page.heading(Message::new("env-bench").with("index", bench.gpu)).table(table);
+    if let Some(link) = bench.link {
+        let link = format!("{}.0 x{}", link.generation, link.width);
+        page.note(Tone::Faint, Message::new("env-bench-link").with("link", link));
+    }
     if let Some(library) = &bench.cublas {
         page.note(Tone::Faint, Message::new("env-bench-library").with("library", library.as_str()));
     }
@@ -145,4 +151,11 @@ pub(super) fn measured(page: &mut Page, bench: &Bench) {
                 .with("reason", gap.reason.as_str()),
         );
     }
+}
+
+fn meanwhile(mhz: u32, held_down_by: &[String]) -> Message {
+    if held_down_by.is_empty() {
+        return Message::new("env-bench-clock").with("mhz", mhz.to_string());
+    }
+    Message::new("env-bench-clock-held").with("mhz", mhz.to_string()).with("reasons", held_down_by.join(", "))
 }

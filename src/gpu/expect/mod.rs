@@ -6,15 +6,28 @@
 //! | memory | `nvmlDeviceGetMemoryInfo` total, against every total known of the card (ECC on and off, drivers before 510) |
 //! | compute capability | `nvmlDeviceGetCudaComputeCapability` |
 //! | multiprocessors | `nvmlDeviceGetNumGpuCores` over cores in one |
-//! | memory bandwidth | bus width x maximum memory clock x 2 (`nvmlDeviceGetMemoryBusWidth`, `nvmlDeviceGetMaxClockInfo`): both edges carry data in every memory type here |
-//! | clock | maximum SM clock, against the boost clock |
-//! | power | enforced limit, against the board's default and the catalogue's |
-//! | PCIe | card and slot (`nvmlDeviceGetMaxPcieLinkGeneration`), the card's own width and the one now (`/sys/bus/pci`, else NVML) |
-//! | ECC, whole card, alone | ECC mode, MIG and virtualization mode, process list |
+//! | memory bus | `nvmlDeviceGetMemoryBusWidth` |
+//! | memory clock | maximum memory clock (`nvmlDeviceGetMaxClockInfo`), against the clock that the catalogue's bandwidth and bus need: bandwidth / (bus / 8) / 2 |
+//! | memory bandwidth | bus width x maximum memory clock x 2: both edges carry data in every memory type here |
+//! | clock | maximum SM clock (`nvmlDeviceGetMaxClockInfo`), against the boost clock |
+//! | power | enforced limit (`nvmlDeviceGetEnforcedPowerLimit`), against the board's default (`nvmlDeviceGetPowerManagementDefaultLimit`) and the catalogue's |
+//! | PCIe generation | card and slot (`nvmlDeviceGetMaxPcieLinkGeneration`); under load where `--bench` copied: the link that NVML showed meanwhile, or the rate itself, which a slower generation cannot carry; else the link now |
+//! | PCIe width | the card's own (`/sys/bus/pci/devices/*/max_link_width`, else `nvmlDeviceGetMaxPcieLinkWidth`) and the one now, or under load |
+//! | ECC | `nvmlDeviceGetEccMode` |
+//! | whole card | `nvmlDeviceGetMigMode`, `nvmlDeviceGetVirtualizationMode`, and the names of vGPU types |
+//! | alone | the process lists (`nvmlDeviceGet{Compute,MPSCompute,Graphics}RunningProcesses`) |
+//! | persistence | `nvmlDeviceGetPersistenceMode`: a Linux driver that is unloaded between programs costs each of them seconds |
+
+mod pcie;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use super::absence::{Machine, PciGpu};
+use pcie::{pcie_generation, pcie_width};
+
+use super::absence::Machine;
+use super::bench::Bench;
 use super::catalog::{Catalog, EccKind, GpuSpec};
 use super::device::{GpuDevice, MigState, Virtualization};
 use crate::units::{Bytes, MIB};
@@ -52,13 +65,18 @@ pub struct Expectation {
 }
 
 impl Expectation {
+    /// Less than promised in what the card is. A persistence mode that is off costs seconds a start, is off on most rented
+    /// machines, and is no reason to send one back.
     pub fn is_less(&self) -> bool {
-        self.rows.iter().any(|row| row.status == Kept::Less)
+        self.rows.iter().any(|row| row.status == Kept::Less && row.id != PERSISTENCE)
     }
 }
 
+const PERSISTENCE: &str = "persistence";
+
 /// Differences that drivers and rounding make.
 const TOLERANCE: f64 = 0.02;
+const BUS_TOLERANCE: f64 = 0.05;
 /// Boards are sold with limits a few percent apart.
 const POWER_TOLERANCE: f64 = 0.05;
 
@@ -93,8 +111,14 @@ fn at_least(
     row(id, status, show(promised), found.map(&show))
 }
 
-/// `asked` is false when the card is held against its own row.
-pub fn compare(gpu: &GpuDevice, spec: &GpuSpec, machine: &Machine, asked: bool) -> Expectation {
+/// `asked` is false when the card is held against its own row. `bench` is what `--bench` measured on this card.
+pub fn compare(
+    gpu: &GpuDevice,
+    spec: &GpuSpec,
+    machine: &Machine,
+    bench: Option<&Bench>,
+    asked: bool,
+) -> Expectation {
     let pci = machine.pci_gpus.iter().flatten().find(|card| {
         gpu.pci_bus_id
             .as_deref()
@@ -111,6 +135,8 @@ pub fn compare(gpu: &GpuDevice, spec: &GpuSpec, machine: &Machine, asked: bool) 
     rows.push(at_least("sm_count", f64::from(spec.sm_count), gpu.sm_count.map(f64::from), 0.0, |count| {
         text(format_number(count, 0))
     }));
+    rows.extend(memory_bus(gpu, spec));
+    rows.push(memory_clock(gpu, spec));
     rows.push(bandwidth(gpu, spec));
     if let Some(boost) = spec.boost_mhz {
         let found = gpu.clocks.sm_max_mhz.map(f64::from);
@@ -119,11 +145,12 @@ pub fn compare(gpu: &GpuDevice, spec: &GpuSpec, machine: &Machine, asked: bool) 
         }));
     }
     rows.push(power(gpu, spec));
-    rows.push(pcie_generation(gpu, spec, pci));
-    rows.push(pcie_width(gpu, pci));
+    rows.push(pcie_generation(gpu, spec, pci, bench));
+    rows.push(pcie_width(gpu, pci, bench));
     rows.extend(ecc(gpu, spec));
     rows.push(whole(gpu));
     rows.push(alone(gpu));
+    rows.extend(persistence(gpu, machine));
     Expectation { gpu: gpu.index, expected: spec.id.clone(), asked, rows }
 }
 
@@ -155,6 +182,31 @@ fn memory(gpu: &GpuDevice, spec: &GpuSpec) -> PromiseRow {
     row("memory", status, show(promised), found.map(show))
 }
 
+/// Narrower means other or fewer memory chips: at least a twelfth less. (An H200 shows 6016 of the 6144 bits of its data sheet.)
+/// Unified memory is the host's.
+fn memory_bus(gpu: &GpuDevice, spec: &GpuSpec) -> Option<PromiseRow> {
+    spec.memory_mib?;
+    let found = gpu.memory_bus_bits.map(f64::from);
+    Some(at_least("memory_bus", f64::from(spec.memory_bus_bits), found, BUS_TOLERANCE, |bits| {
+        text(format!("{bits:.0} bit"))
+    }))
+}
+
+fn memory_clock(gpu: &GpuDevice, spec: &GpuSpec) -> PromiseRow {
+    const ID: &str = "memory_clock";
+    let show = |mhz: f64| text(format!("{mhz:.0} MHz"));
+    let promised = f64::from(spec.memory_bandwidth_mb_per_s) / (f64::from(spec.memory_bus_bits) / 8.0) / 2.0;
+    let found = gpu.clocks.memory_max_mhz.map(f64::from);
+    let own = Catalog::builtin().of_device(&gpu.name, gpu.memory.map(|memory| memory.total));
+    let stacked = |spec: &GpuSpec| spec.memory_type.starts_with("HBM");
+    if own.is_some_and(|own| stacked(own.spec) != stacked(spec)) {
+        // Wide and slow against narrow and fast: the clocks do not compare, the bandwidths do.
+        return row(ID, Kept::CannotTell, show(promised), found.map(show))
+            .note(Message::new("expect-other-memory"));
+    }
+    at_least(ID, promised, found, POWER_TOLERANCE, show)
+}
+
 fn bandwidth(gpu: &GpuDevice, spec: &GpuSpec) -> PromiseRow {
     let found = gpu
         .memory_bus_bits
@@ -183,51 +235,6 @@ fn power(gpu: &GpuDevice, spec: &GpuSpec) -> PromiseRow {
     }
 }
 
-fn pcie_generation(gpu: &GpuDevice, spec: &GpuSpec, pci: Option<&PciGpu>) -> PromiseRow {
-    const ID: &str = "pcie_generation";
-    let show = |generation: u32| text(format!("PCIe {generation}.0"));
-    let now = gpu.now.as_ref();
-    let (current, possible) = (now.and_then(|now| now.pcie_gen), gpu.pcie.max_gen);
-    let found = |generation: Option<u32>| generation.map(show);
-    match possible {
-        // A virtual machine's own bus hides the real one.
-        _ if pci.is_some_and(|pci| pci.max_link_width == Some(0)) => {
-            row(ID, Kept::CannotTell, show(spec.pcie_gen), found(current))
-                .note(Message::new("expect-virtual-bus"))
-        }
-        None => row(ID, Kept::CannotTell, show(spec.pcie_gen), found(current)),
-        Some(most) if most < spec.pcie_gen => {
-            row(ID, Kept::Less, show(spec.pcie_gen), Some(show(most))).note(Message::new("expect-slot"))
-        }
-        Some(_) if current.is_some_and(|current| current >= spec.pcie_gen) => {
-            row(ID, Kept::Promised, show(spec.pcie_gen), found(current))
-        }
-        Some(_) if now.and_then(|now| now.utilization).is_some_and(|share| share > 0.5) => {
-            row(ID, Kept::Less, show(spec.pcie_gen), found(current)).note(Message::new("expect-under-load"))
-        }
-        Some(_) => row(ID, Kept::CannotTell, show(spec.pcie_gen), found(current))
-            .note(Message::new("expect-idle-link")),
-    }
-}
-
-fn pcie_width(gpu: &GpuDevice, pci: Option<&PciGpu>) -> PromiseRow {
-    const ID: &str = "pcie_width";
-    let show = |width: u32| text(format!("x{width}"));
-    let own = pci.and_then(|pci| pci.max_link_width).filter(|width| *width > 0);
-    let promised = own.or(gpu.pcie.max_width);
-    let current = gpu.now.as_ref().and_then(|now| now.pcie_width);
-    match (promised, current) {
-        (Some(promised), Some(current)) if current < promised => {
-            row(ID, Kept::Less, show(promised), Some(show(current))).note(Message::new("expect-narrow"))
-        }
-        (Some(promised), Some(current)) => row(ID, Kept::Promised, show(promised), Some(show(current))),
-        (promised, current) => {
-            let unknown = || Message::new("env-unknown");
-            row(ID, Kept::CannotTell, promised.map_or_else(unknown, show), current.map(show))
-        }
-    }
-}
-
 fn ecc(gpu: &GpuDevice, spec: &GpuSpec) -> Option<PromiseRow> {
     if spec.ecc != EccKind::Always {
         return None;
@@ -244,7 +251,7 @@ fn whole(gpu: &GpuDevice) -> PromiseRow {
     let promised = Message::new("expect-whole");
     let part = if gpu.mig == MigState::On || gpu.name.contains(" MIG ") {
         Some(Message::new("expect-mig"))
-    } else if gpu.virtualization == Some(Virtualization::Vgpu) || gpu.name.starts_with("GRID ") {
+    } else if gpu.virtualization == Some(Virtualization::Vgpu) || is_vgpu_name(&gpu.name) {
         Some(Message::new("expect-vgpu"))
     } else {
         None
@@ -255,6 +262,20 @@ fn whole(gpu: &GpuDevice) -> PromiseRow {
         (None, None) => row("whole_card", Kept::CannotTell, promised, None),
     }
 }
+
+/// Names of vGPU types: `GRID V100-16Q`, `NVIDIA A40-48Q`, `NVIDIA H100L-1-12C`: the card, then the share's memory and the
+/// letter of its licence (NVIDIA virtual GPU software user guide, "Virtual GPU types").
+fn is_vgpu_name(name: &str) -> bool {
+    let Some(last) = name.split_whitespace().next_back() else { return false };
+    let share = last.rsplit_once('-').and_then(|(card, share)| Some((card, share.strip_suffix(LICENCES)?)));
+    name.starts_with("GRID ")
+        || share.is_some_and(|(card, size)| {
+            !card.is_empty() && !size.is_empty() && size.bytes().all(|byte| byte.is_ascii_digit())
+        })
+}
+
+/// Applications, desktops, compute, workstations.
+const LICENCES: [char; 4] = ['A', 'B', 'C', 'Q'];
 
 fn alone(gpu: &GpuDevice) -> PromiseRow {
     let promised = Message::new("expect-alone");
@@ -269,114 +290,17 @@ fn alone(gpu: &GpuDevice) -> PromiseRow {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{Kept, compare};
-    use crate::gpu::absence::Machine;
-    use crate::gpu::catalog::{Catalog, GpuSpec};
-    use crate::gpu::device::{
-        Clocks, ComputeCapability, Ecc, GpuDevice, MemoryMeter, MemoryTotals, MigState, Pcie, Power,
-        Virtualization,
-    };
-    use crate::gpu::reading::GpuReading;
-    use crate::units::Bytes;
-
-    fn spec(id: &str) -> &'static GpuSpec {
-        Catalog::builtin().by_id(id).expect("a row")
+/// Only Linux unloads the driver when the last program leaves the card.
+fn persistence(gpu: &GpuDevice, machine: &Machine) -> Option<PromiseRow> {
+    if machine.os != "linux" || machine.wsl {
+        return None;
     }
-
-    /// A whole H200, idle.
-    fn h200() -> GpuDevice {
-        let total = Bytes::from_mib(143_771);
-        GpuDevice {
-            name: "NVIDIA H200".into(),
-            compute_capability: Some(ComputeCapability::new(9, 0)),
-            sm_count: Some(132),
-            memory_bus_bits: Some(6144),
-            memory: Some(MemoryTotals {
-                total,
-                reserved: None,
-                used: Bytes(0),
-                free: total,
-                meter: MemoryMeter::V2,
-            }),
-            clocks: Clocks { sm_max_mhz: Some(1980), memory_max_mhz: Some(3201) },
-            power: Power {
-                limit_watts: Some(700.0),
-                default_limit_watts: Some(700.0),
-                max_limit_watts: Some(700.0),
-            },
-            pcie: Pcie { max_gen: Some(5), max_width: Some(16) },
-            ecc: Ecc { enabled: Some(true), ..Ecc::default() },
-            mig: MigState::Off,
-            virtualization: Some(Virtualization::Passthrough),
-            now: Some(GpuReading {
-                pcie_gen: Some(5),
-                pcie_width: Some(16),
-                processes: Some(Vec::new()),
-                utilization: Some(0.0),
-                ..GpuReading::default()
-            }),
-            ..GpuDevice::default()
+    let (on, off) = (|| Message::new("env-on"), || Message::new("env-off"));
+    Some(match gpu.persistence {
+        Some(true) => row(PERSISTENCE, Kept::Promised, on(), Some(on())),
+        Some(false) => {
+            row(PERSISTENCE, Kept::Less, on(), Some(off())).note(Message::new("expect-persistence"))
         }
-    }
-
-    fn less(gpu: &GpuDevice, id: &str) -> Vec<String> {
-        let rows = compare(gpu, spec(id), &Machine::default(), true).rows;
-        rows.into_iter().filter(|row| row.status == Kept::Less).map(|row| row.id).collect()
-    }
-
-    #[test]
-    fn the_card_that_was_promised_is_less_in_nothing() {
-        assert_eq!(less(&h200(), "h200-sxm"), [""; 0]);
-        let all = compare(&h200(), spec("h200-sxm"), &Machine::default(), true);
-        assert!(all.rows.iter().all(|row| row.status == Kept::Promised), "{all:?}");
-    }
-
-    #[test]
-    fn another_card_is_less_even_when_it_is_better() {
-        assert_eq!(less(&h200(), "rtx-5090"), ["card", "compute_capability", "sm_count", "sm_clock"]);
-        assert_eq!(less(&h200(), "rtx-4090"), ["card", "sm_clock"]);
-    }
-
-    #[test]
-    fn each_way_of_getting_less_has_its_row() {
-        let with = |change: &dyn Fn(&mut GpuDevice)| {
-            let mut gpu = h200();
-            change(&mut gpu);
-            less(&gpu, "h200-sxm")
-        };
-        assert_eq!(with(&|gpu| gpu.power.limit_watts = Some(500.0)), ["power_limit"]);
-        assert_eq!(with(&|gpu| gpu.pcie.max_gen = Some(3)), ["pcie_generation"]);
-        assert_eq!(with(&|gpu| gpu.now.as_mut().expect("now").pcie_width = Some(4)), ["pcie_width"]);
-        assert_eq!(with(&|gpu| gpu.ecc.enabled = Some(false)), ["ecc"]);
-        assert_eq!(with(&|gpu| gpu.mig = MigState::On), ["whole_card"]);
-        assert_eq!(with(&|gpu| gpu.virtualization = Some(Virtualization::Vgpu)), ["whole_card"]);
-        assert_eq!(with(&|gpu| gpu.sm_count = Some(114)), ["sm_count"]);
-        assert_eq!(with(&|gpu| gpu.clocks.memory_max_mhz = Some(1600)), ["memory_bandwidth"]);
-        assert_eq!(
-            with(&|gpu| gpu.now.as_mut().expect("now").processes =
-                Some(vec![crate::gpu::GpuProcess::default()])),
-            ["alone"]
-        );
-    }
-
-    #[test]
-    fn an_idle_link_cannot_be_told_and_a_loaded_one_can() {
-        let status = |utilization| {
-            let mut gpu = h200();
-            let now = gpu.now.as_mut().expect("now");
-            (now.pcie_gen, now.utilization) = (Some(1), Some(utilization));
-            let rows = compare(&gpu, spec("h200-sxm"), &Machine::default(), true).rows;
-            rows.into_iter().find(|row| row.id == "pcie_generation").map(|row| row.status)
-        };
-        assert_eq!(status(0.0), Some(Kept::CannotTell));
-        assert_eq!(status(0.9), Some(Kept::Less));
-    }
-
-    #[test]
-    fn what_was_not_read_is_not_less() {
-        let blind = GpuDevice { name: "NVIDIA H200".into(), ..GpuDevice::default() };
-        assert_eq!(less(&blind, "h200-nvl").len(), 1, "only the name is known, and it is another");
-    }
+        None => row(PERSISTENCE, Kept::CannotTell, on(), None),
+    })
 }
