@@ -114,6 +114,14 @@ pub struct Machine {
     pub jetson: bool,
 }
 
+impl Machine {
+    /// The card on the system's bus: `0000:01:00.0` there, `00000000:01:00.0` in NVML.
+    pub fn pci_of(&self, bus_id: Option<&str>) -> Option<&PciGpu> {
+        let id = bus_id?.to_ascii_lowercase();
+        self.pci_gpus.iter().flatten().find(|card| id.ends_with(&card.address.to_ascii_lowercase()))
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {

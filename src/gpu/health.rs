@@ -1,6 +1,23 @@
-//! Is the card whole, and free for the job? Read from: ECC counters (`nvmlDeviceGetTotalEccErrors`), row remapping
-//! (`nvmlDeviceGetRemappedRows`) or retired pages (`nvmlDeviceGetRetiredPages`), Xid lines of the kernel's log, clock event
-//! reasons, temperature and its slowdown threshold, process lists, PCIe width and generation, compute mode.
+//! Is the card whole, and free for the job?
+//!
+//! | row | read from | where it is missing |
+//! | --- | --- | --- |
+//! | `gpu.ecc` | `nvmlDeviceGetTotalEccErrors`, volatile and aggregate, where `nvmlDeviceGetEccMode` says on | GeForce before Blackwell, ECC off: no counters |
+//! | `gpu.memory_rows` | `nvmlDeviceGetRemappedRows` (Ampere and later), else `nvmlDeviceGetRetiredPages` and `…PendingStatus` | GeForce |
+//! | `gpu.xid` | `NVRM: Xid` lines of `/dev/kmsg`: all since the system started, or since the ring was overwritten | containers and users without the right to read the log |
+//! | `gpu.throttle` | `nvmlDeviceGetCurrentClocksThrottleReasons` | Jetson |
+//! | `gpu.temperature` | `nvmlDeviceGetTemperature`, `nvmlDeviceGetTemperatureThreshold` (slowdown) | virtual GPUs |
+//! | `gpu.free` | `nvmlDeviceGet{Compute,MPSCompute,Graphics}RunningProcesses`, used memory (`nvmlDeviceGetMemoryInfo_v2`) | WSL lists no processes of Windows; other containers' are hidden, their memory is not |
+//! | `gpu.pcie` | `nvmlDeviceGetCurrPcieLinkWidth`, `…Generation`, their maxima, utilization | virtual buses |
+//! | `gpu.compute_mode` | `nvmlDeviceGetComputeMode` | |
+//! | `gpu.unified_memory` | memory model of the card, `/proc/meminfo` | |
+//! | `gpu.persistence` | `nvmlDeviceGetPersistenceMode` | Windows, WSL |
+//! | `gpu.pair` | `nvmlDeviceGetTopologyCommonAncestor`, `nvmlDeviceGetP2PStatus` (NVLink, read) | one card |
+//! | `gpu.affinity` | `nvmlDeviceGetCpuAffinity` against `sched_getaffinity` | Windows |
+//!
+//! Clocks against their maximum: `nvmlDeviceGetClockInfo` and `nvmlDeviceGetMaxClockInfo`; NUMA node: `nvmlDeviceGetNumaNodeId`,
+//! else `/sys/bus/pci/devices/*/numa_node`. A call that a card or driver does not offer is a row of `gaps` with the driver's
+//! reason.
 //!
 //! Rules and their sources: row remapping and page retirement as NVIDIA's
 //! "Memory error management" and "Dynamic page retirement" guides say (a failed remapping and 60 retired pages are reasons

@@ -43,6 +43,9 @@ pub struct HostCpu {
     /// Those that this process may run on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<u32>,
+    /// The same by their numbers, as `0-31,64-95`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_list: Option<String>,
     /// The share of CPU time that a cgroup grants, in cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_cores: Option<f64>,

@@ -2,6 +2,7 @@
 
 use super::absence::Machine;
 use super::checks::Check;
+use super::device::GpuDevice;
 use super::host::{Disk, DiskKind, Host, HostMemory};
 use crate::units::{Bytes, GIB};
 use crate::words::{Message, format_number};
@@ -43,6 +44,33 @@ pub fn checks(host: &Host, machine: &Machine, gpus: usize, gpu_memory: Option<By
         all.push(Check::pass("host.pids", Message::new("check-pids")));
     }
     all
+}
+
+/// Whether the job may run on CPUs near the card.
+pub fn affinity(host: &Host, gpu: &GpuDevice) -> Option<Check> {
+    let (near, allowed) = (gpu.cpu_affinity.as_deref()?, host.cpu.allowed_list.as_deref()?);
+    let text = |id| Message::new(id).with("near", near).with("allowed", allowed);
+    let check = if ranges_meet(near, allowed) {
+        Check::pass("gpu.affinity", text("check-affinity"))
+    } else {
+        Check::warn("gpu.affinity", text("check-affinity-far"))
+            .hint(Message::new("check-affinity-far-hint").with("near", near))
+    };
+    Some(check.on(gpu.index))
+}
+
+/// `0-3,8` and `8-11` have a number in common.
+fn ranges_meet(a: &str, b: &str) -> bool {
+    let ranges = |text: &str| -> Vec<(u32, u32)> {
+        text.split(',')
+            .filter_map(|range| {
+                let (first, last) = range.split_once('-').unwrap_or((range, range));
+                Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+            })
+            .collect()
+    };
+    let b = ranges(b);
+    ranges(a).iter().any(|(first, last)| b.iter().any(|(from, to)| first <= to && from <= last))
 }
 
 fn shm(host: &Host) -> Option<Check> {
@@ -210,7 +238,8 @@ fn checkpoint_hint(disk: &Disk, disks: &[Disk], kept: Option<u64>) -> Message {
 
 #[cfg(test)]
 mod tests {
-    use super::{checkpoint_room, checks, disk_of};
+    use super::{affinity, checkpoint_room, checks, disk_of};
+    use crate::gpu::GpuDevice;
     use crate::gpu::absence::Machine;
     use crate::gpu::checks::{Check, CheckStatus};
     use crate::gpu::host::{Disk, DiskKind, Host, HostCpu, HostMemory, Space};
@@ -261,7 +290,8 @@ mod tests {
         let hint = check.hint.expect("a hint").to_string();
         assert!(["--shm-size", "--ipc=host", "num_workers=0"].iter().all(|way| hint.contains(way)), "{hint}");
 
-        let cpu = HostCpu { logical: Some(64), allowed: Some(64), quota_cores: Some(8.0), model: None };
+        let cpu =
+            HostCpu { logical: Some(64), allowed: Some(64), quota_cores: Some(8.0), ..HostCpu::default() };
         let check = of(&Host { cpu, ..good() }, "host.cores");
         assert!(check.hint.expect("a hint").to_string().contains("OMP_NUM_THREADS=8"));
 
@@ -275,6 +305,19 @@ mod tests {
         assert_eq!(of(&Host { clock, ..good() }, "host.clock").status, CheckStatus::Warn);
         let layer = Disk { kind: DiskKind::ContainerLayer, ..disk("/", 100.0, 200) };
         assert_eq!(of(&Host { disks: vec![layer], ..good() }, "host.disk_kind").status, CheckStatus::Warn);
+    }
+
+    #[test]
+    fn a_job_that_is_kept_away_from_the_cards_cpus_is_warned() {
+        let of = |near: &str, allowed: &str| {
+            let cpu = HostCpu { allowed_list: Some(allowed.to_owned()), ..HostCpu::default() };
+            let gpu = GpuDevice { cpu_affinity: Some(near.to_owned()), ..GpuDevice::default() };
+            affinity(&Host { cpu, ..good() }, &gpu).expect("a check").status
+        };
+        assert_eq!(of("0-31,64-95", "64"), CheckStatus::Pass);
+        assert_eq!(of("0-31,64-95", "32-63,96-127"), CheckStatus::Warn);
+        assert_eq!(of("0-31", "0-255"), CheckStatus::Pass);
+        assert_eq!(affinity(&good(), &GpuDevice::default()), None, "unknown is no fault");
     }
 
     #[test]

@@ -115,6 +115,7 @@ impl EnvBody {
         }
         if let Some(host) = &self.host {
             checks.extend(host_checks::checks(host, &self.machine, seen, budget.map(|budget| budget.total)));
+            checks.extend(self.gpus.iter().filter_map(|gpu| host_checks::affinity(host, gpu)));
         }
         let here = |index: u32| self.gpus.iter().any(|gpu| gpu.index == index);
         self.pairs.retain(|pair| here(pair.a) && here(pair.b));

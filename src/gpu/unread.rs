@@ -23,6 +23,10 @@ pub enum Unread {
     UnsafeProcessList,
     /// GPM needs two samples at least 100 ms apart.
     TooSoon,
+    /// A file system whose server is gone, most likely.
+    Silent,
+    /// The system's own files and calls, in its words.
+    System(String),
     /// Anything else, in the driver library's words.
     Other(String),
 }
@@ -40,6 +44,10 @@ impl Unread {
             Unread::NoValue => "unread-no-value",
             Unread::UnsafeProcessList => "unread-unsafe-process-list",
             Unread::TooSoon => "unread-too-soon",
+            Unread::Silent => "unread-silent",
+            Unread::System(what) => {
+                return Message::new("unread-system").with("what", what.as_str());
+            }
             Unread::Other(what) => return Message::new("unread-other").with("what", what.as_str()),
         })
     }
@@ -72,6 +80,8 @@ mod tests {
             Unread::NoValue,
             Unread::UnsafeProcessList,
             Unread::TooSoon,
+            Unread::Silent,
+            Unread::System("x".to_owned()),
             Unread::Other("x".to_owned()),
         ];
         for reason in all {

@@ -3,7 +3,9 @@
 
 use super::{Root, last_name};
 use crate::adapters::nvml::OpenError;
+use crate::document::Gap;
 use crate::gpu::absence::{Machine, NvmlFailure, PciGpu};
+use crate::gpu::unread::take;
 
 const NVIDIA: &str = "0x10de";
 /// AMD and Intel. Displays of virtual machines are no GPU that anyone looks for.
@@ -20,7 +22,8 @@ const LIBRARY_FOLDERS: [&str; 7] = [
     "/run/opengl-driver/lib",
 ];
 
-pub fn machine(root: &Root) -> Machine {
+/// What cannot be read although it should be there goes to `gaps`.
+pub fn machine(root: &Root, gaps: &mut Vec<Gap>) -> Machine {
     let (pci_gpus, other_gpus) = pci(root);
     let device_nodes: Vec<String> = root
         .names("/dev")
@@ -42,7 +45,7 @@ pub fn machine(root: &Root) -> Machine {
         container: container(root),
         wsl: release.contains("microsoft") || release.contains("wsl"),
         dxg: root.exists("/dev/dxg"),
-        xids: super::kernel_log::xids(root),
+        xids: take(gaps, "machine.xids", super::kernel_log::xids(root)),
         jetson: root.exists("/etc/nv_tegra_release")
             || root.text("/proc/device-tree/compatible").is_some_and(|text| text.contains("nvidia,tegra")),
     }
@@ -196,7 +199,7 @@ mod tests {
         put(top, "usr/lib64/libnvidia-ml.so.580.95.05", "");
         put(top, "dev/nvidiactl", "");
         put(top, "proc/sys/kernel/osrelease", "6.6.87.2-microsoft-standard-WSL2\n");
-        let seen = machine(&Root::at(top));
+        let seen = machine(&Root::at(top), &mut Vec::new());
         let cards = seen.pci_gpus.expect("a bus");
         assert_eq!(cards.len(), 1);
         assert_eq!(cards[0].id.as_deref(), Some("10de:2335"));
@@ -210,6 +213,6 @@ mod tests {
     #[test]
     fn a_bus_that_cannot_be_listed_is_unknown_and_not_empty() {
         let folder = tempfile::tempdir().expect("a folder");
-        assert_eq!(machine(&Root::at(folder.path())).pci_gpus, None);
+        assert_eq!(machine(&Root::at(folder.path()), &mut Vec::new()).pci_gpus, None);
     }
 }

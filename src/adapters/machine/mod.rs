@@ -10,6 +10,7 @@ mod mounts;
 use std::path::{Path, PathBuf};
 
 use super::files;
+use crate::gpu::Unread;
 use crate::gpu::visible::Variables;
 use crate::units::{Bytes, MIB};
 
@@ -50,6 +51,12 @@ impl Root {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    /// As `text`, with the reason when it cannot be read.
+    fn read(&self, absolute: &str) -> Result<String, Unread> {
+        let bytes = std::fs::read(self.path(absolute)).map_err(|error| unread(&error))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// The target of a link, as it is written.
     fn link(&self, absolute: &str) -> Option<PathBuf> {
         std::fs::read_link(self.path(absolute)).ok()
@@ -73,6 +80,16 @@ pub fn variables() -> Variables {
         cuda_device_order: of("CUDA_DEVICE_ORDER"),
         nvidia_visible_devices: of("NVIDIA_VISIBLE_DEVICES"),
     }
+}
+
+/// The system's refusal as a reason.
+fn unread(error: &std::io::Error) -> Unread {
+    if error.kind() == std::io::ErrorKind::PermissionDenied {
+        return Unread::NoPermission;
+    }
+    // Without the number that std adds.
+    let text = error.to_string();
+    Unread::System(text.split(" (os error").next().unwrap_or(&text).to_lowercase())
 }
 
 fn last_name(path: &Path) -> Option<String> {

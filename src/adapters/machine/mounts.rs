@@ -5,7 +5,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::Root;
+use crate::document::Gap;
+use crate::gpu::Unread;
 use crate::gpu::host::{Disk, DiskKind, Space, disk_kind};
+use crate::gpu::unread::take;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mount {
@@ -65,17 +68,26 @@ pub(super) fn root_is_layered(mountinfo: &str) -> bool {
 
 /// The disk of `folder`, then local disks mounted elsewhere, largest first. Network mounts that nobody asked about are
 /// not touched.
-pub(super) fn disks(root: &Root, folder: &Path) -> Vec<Disk> {
-    let mounts = parse(&root.text("/proc/self/mountinfo").unwrap_or_default());
+pub(super) fn disks(root: &Root, folder: &Path, gaps: &mut Vec<Gap>) -> Vec<Disk> {
+    let mut kept = |place: &Path, disk: Result<Disk, Unread>| {
+        take(gaps, &format!("host.disks[{}]", place.display()), disk)
+    };
+    let mounts = match root.read("/proc/self/mountinfo") {
+        Ok(text) => parse(&text),
+        Err(why) => {
+            kept(folder, Err(why));
+            return Vec::new();
+        }
+    };
     let own = holding(&mounts, folder);
-    let mut found: Vec<Disk> = own.and_then(|mount| disk(folder, mount)).into_iter().collect();
+    let mut found: Vec<Disk> = own.and_then(|mount| kept(folder, disk(folder, mount))).into_iter().collect();
     let mut others: Vec<Disk> = mounts
         .iter()
         .filter(|mount| disk_kind(&mount.filesystem) == DiskKind::Local)
         .filter(|mount| Some(&mount.point) != own.map(|own| &own.point))
         // Single files of the host that a container runtime puts over /etc/hosts and the like are no disks.
         .filter(|mount| mount.point.is_dir() && !is_system(&mount.point))
-        .filter_map(|mount| disk(&mount.point, mount))
+        .filter_map(|mount| kept(&mount.point, disk(&mount.point, mount)))
         .collect();
     others.sort_by(|a, b| b.space.total.cmp(&a.space.total).then_with(|| a.mount.cmp(&b.mount)));
     others.dedup_by(|a, b| a.mount == b.mount);
@@ -87,7 +99,7 @@ pub(super) fn disks(root: &Root, folder: &Path) -> Vec<Disk> {
 pub(super) fn disk_of(root: &Root, path: &Path) -> Option<Disk> {
     let mounts = parse(&root.text("/proc/self/mountinfo")?);
     let path = path.canonicalize().ok()?;
-    disk(&path, holding(&mounts, &path)?)
+    disk(&path, holding(&mounts, &path)?).ok()
 }
 
 fn is_system(point: &Path) -> bool {
@@ -96,48 +108,60 @@ fn is_system(point: &Path) -> bool {
         .any(|system| point.starts_with(system))
 }
 
-fn disk(path: &Path, mount: &Mount) -> Option<Disk> {
+fn disk(path: &Path, mount: &Mount) -> Result<Disk, Unread> {
     let (space, inodes_free) = measure(path)?;
-    Some(Disk {
+    Ok(Disk {
         path: path.display().to_string(),
         mount: mount.point.display().to_string(),
         filesystem: mount.filesystem.clone(),
         kind: disk_kind(&mount.filesystem),
         space,
         inodes_free,
-        read_only: mount.read_only,
+        read_only: mount.read_only || is_closed(path),
     })
 }
 
 /// Space and free inodes, given up after `PATIENCE`.
-pub(super) fn measure(path: &Path) -> Option<(Space, Option<u64>)> {
+pub(super) fn measure(path: &Path) -> Result<(Space, Option<u64>), Unread> {
     let (sender, receiver) = mpsc::channel();
     let path = path.to_owned();
     // The thread is left behind when the file system never answers; it ends with the process.
     std::thread::spawn(move || {
         let _ = sender.send(statvfs(&path));
     });
-    receiver.recv_timeout(PATIENCE).ok().flatten()
+    receiver.recv_timeout(PATIENCE).unwrap_or(Err(Unread::Silent))
 }
 
 #[cfg(unix)]
-fn statvfs(path: &Path) -> Option<(Space, Option<u64>)> {
+fn statvfs(path: &Path) -> Result<(Space, Option<u64>), Unread> {
     use crate::units::Bytes;
-    let stat = rustix::fs::statvfs(path).ok()?;
+    let stat = rustix::fs::statvfs(path).map_err(|error| super::unread(&error.into()))?;
     let space =
         Space { total: Bytes(stat.f_blocks * stat.f_frsize), free: Bytes(stat.f_bavail * stat.f_frsize) };
     // btrfs and others do not count inodes and say 0 of 0.
-    Some((space, (stat.f_files > 0).then_some(stat.f_favail)))
+    Ok((space, (stat.f_files > 0).then_some(stat.f_favail)))
+}
+
+/// This user may not write there, or nobody may.
+#[cfg(unix)]
+fn is_closed(path: &Path) -> bool {
+    path.is_dir() && rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_err()
 }
 
 #[cfg(not(unix))]
-fn statvfs(_path: &Path) -> Option<(Space, Option<u64>)> {
-    None
+fn is_closed(path: &Path) -> bool {
+    path.metadata().is_ok_and(|meta| meta.permissions().readonly())
+}
+
+#[cfg(not(unix))]
+fn statvfs(_path: &Path) -> Result<(Space, Option<u64>), Unread> {
+    Err(Unread::NotSupported)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{holding, parse, root_is_layered};
+    use super::{disks, holding, parse, root_is_layered};
+    use crate::adapters::machine::Root;
     use std::path::Path;
 
     const TEXT: &str = "\
@@ -156,5 +180,21 @@ mod tests {
         assert_eq!(on("/mnt/my data"), Some("xfs"));
         assert!(mounts[3].read_only && !mounts[2].read_only);
         assert!(root_is_layered(TEXT));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_disk_that_cannot_be_measured_is_a_gap() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = Root::at(folder.path());
+        let mut gaps = Vec::new();
+        assert!(disks(&root, Path::new("/no/such/folder"), &mut gaps).is_empty());
+        assert_eq!(gaps[0].field, "host.disks[/no/such/folder]");
+        assert!(gaps[0].reason.contains("no such file or directory"), "{}", gaps[0].reason);
+        std::fs::create_dir_all(folder.path().join("proc/self")).expect("made");
+        std::fs::write(folder.path().join("proc/self/mountinfo"), TEXT).expect("written");
+        gaps.clear();
+        assert!(disks(&root, Path::new("/no/such/folder"), &mut gaps).is_empty());
+        assert_eq!(gaps.len(), 1, "{gaps:?}");
     }
 }

@@ -119,11 +119,7 @@ pub fn compare(
     bench: Option<&Bench>,
     asked: bool,
 ) -> Expectation {
-    let pci = machine.pci_gpus.iter().flatten().find(|card| {
-        gpu.pci_bus_id
-            .as_deref()
-            .is_some_and(|id| id.to_ascii_lowercase().ends_with(&card.address.to_ascii_lowercase()))
-    });
+    let pci = machine.pci_of(gpu.pci_bus_id.as_deref());
     let mut rows = vec![card(gpu, spec), memory(gpu, spec)];
     rows.push(at_least(
         "compute_capability",

@@ -11,6 +11,8 @@ unread-blocked = the device is blocked for this process by a cgroup or the syste
 unread-no-value = the driver answers "not available"
 unread-unsafe-process-list = drivers 535.43 to 535.98 return process lists in a broken layout; update to 535.104 or later
 unread-too-soon = needs two samples at least 100 ms apart
+unread-silent = no answer within half a second
+unread-system = the system says: { $what }
 unread-other = the driver library says: { $what }
 
 # What CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER lead to.
@@ -158,6 +160,10 @@ env-cores = CPU cores
 env-cores-of = { $usable } of { $all }
 env-host-memory = Host memory
 env-host-memory-total = { $available } available of { $total }
+env-swap = Swap
+env-swap-none = none
+env-near = CPUs near it
+env-near-node = { $cpus } (NUMA node { $node })
 env-host-memory-limit = { $available } available of { $total } (limit of the control group)
 env-working-folder = Working folder
 env-free-of = { $free } free of { $total }
@@ -223,6 +229,9 @@ check-cores-few = { $cores } CPU cores for { $gpus ->
     [one] one GPU
    *[other] { $gpus } GPUs
 }: loading data will likely hold it back
+check-affinity-far = this process may run on CPUs { $allowed } only, none of which is near the card ({ $near }): all traffic to it crosses the sockets' link
+check-affinity-far-hint = bind the job to the card's CPUs: `taskset -c { $near }` or `numactl --cpunodebind`, where the container allows it
+check-affinity = CPUs near the card ({ $near }) can be used
 check-cores-hint = preprocess the data beforehand, or take a machine with at least four cores a GPU
 check-cores-quota = { $cores } cores' worth of time are granted, but programs count { $counted } CPUs and start as many threads
 check-cores-quota-hint = set OMP_NUM_THREADS={ $threads } and as many DataLoader workers at most

@@ -33,6 +33,15 @@ fn identity(gpu: &GpuDevice) -> Facts {
     if let Some(address) = &gpu.pci_bus_id {
         facts.push((Message::new("env-pci"), Cell::text(address)));
     }
+    if let Some(cpus) = &gpu.cpu_affinity {
+        let cell = match gpu.numa_node {
+            Some(node) => {
+                Cell::new(Message::new("env-near-node").with("cpus", cpus.as_str()).with("node", node))
+            }
+            None => Cell::text(cpus),
+        };
+        facts.push((Message::new("env-near"), cell));
+    }
     let seen = match conclusions.cuda_index {
         Some(index) => Cell::text(format!("cuda:{index}")),
         None => Cell::new(Message::new("env-hidden")).tone(Tone::Bad),

@@ -33,6 +33,15 @@ pub(super) fn host_facts(page: &mut Page, host: &Host, body: &EnvBody) {
             Cell::new(text.with("total", memory.ceiling()).with("available", available)),
         ));
     }
+    if let Some(total) = host.memory.as_ref().and_then(|memory| memory.swap_total) {
+        let free = host.memory.as_ref().and_then(|memory| memory.swap_free);
+        let cell = match free {
+            _ if total == Bytes::ZERO => Cell::new(Message::new("env-swap-none")),
+            Some(free) => space(free, total),
+            None => Cell::bytes(total),
+        };
+        facts.push((Message::new("env-swap"), cell));
+    }
     if let Some(shm) = host.shm {
         facts.push((Message::verbatim("/dev/shm"), space(shm.free, shm.total)));
     }
