@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::units::Bytes;
 
 /// The folders in which the memory controller may show our group: both versions, inside and outside containers.
-fn folders() -> Vec<PathBuf> {
+pub(super) fn folders() -> Vec<PathBuf> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mut folders = Vec::new();
     for line in groups.lines() {

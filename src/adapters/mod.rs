@@ -12,6 +12,8 @@ pub mod machine;
 pub mod models;
 pub mod nvml;
 #[cfg(target_os = "linux")]
+mod pressure;
+#[cfg(target_os = "linux")]
 pub mod proc_tree;
 pub mod python_hook;
 pub mod replay;

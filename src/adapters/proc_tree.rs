@@ -13,6 +13,11 @@ use crate::units::Bytes;
 /// How often everything that is known of strangers is forgotten, in walks: pids are used again.
 const FORGET_AFTER: u32 = 30;
 
+/// A process that takes more of a core than this is busy.
+const BUSY: f64 = 0.7;
+/// Pids remembered beyond the life of their processes.
+const MOST_PIDS: usize = 10_000;
+
 /// CPU ticks a second in `/proc/PID/stat`.
 fn ticks() -> f64 {
     rustix::param::clock_ticks_per_second() as f64
@@ -53,6 +58,10 @@ pub struct ProcTree {
     walks: u32,
     /// Totals of members that are gone.
     gone: Member,
+    /// Every pid that was of the tree, up to [`MOST_PIDS`].
+    ever: BTreeSet<u32>,
+    /// Members that hold memory on a GPU.
+    trainers: BTreeSet<u32>,
     last_walk: Option<f64>,
 }
 
@@ -69,12 +78,27 @@ impl ProcTree {
         self.members.keys().copied().collect()
     }
 
+    /// The driver lists these; members among them hold memory on a GPU.
+    pub fn holding_gpus(&mut self, pids: impl Iterator<Item = u32>) {
+        for pid in pids {
+            if self.members.contains_key(&pid) && self.trainers.len() < MOST_PIDS {
+                self.trainers.insert(pid);
+            }
+        }
+    }
+
+    /// Those that have ended included.
+    pub fn all_pids(&self) -> Vec<u32> {
+        self.ever.iter().copied().collect()
+    }
+
     /// Looks at `/proc` and sums up. `t` is any steady clock, in seconds.
     pub fn walk(&mut self, t: f64) -> HostFigures {
         let stats = self.discover();
         let mut figures = HostFigures::default();
         let seconds = self.last_walk.replace(t).map_or(0.0, |last| t - last);
         let mut most_ticks = 0;
+        let mut busy_helpers = 0;
         let page = rustix::param::page_size() as u64;
         let pids: Vec<u32> = self.members.keys().copied().collect();
         for pid in pids {
@@ -85,7 +109,10 @@ impl ProcTree {
                 self.members.remove(&pid);
                 continue;
             };
-            most_ticks = most_ticks.max(stat.cpu_ticks.saturating_sub(member.cpu_ticks));
+            let used = stat.cpu_ticks.saturating_sub(member.cpu_ticks);
+            most_ticks = most_ticks.max(used);
+            let busy = seconds > 0.0 && used as f64 / ticks() > BUSY * seconds;
+            busy_helpers += u32::from(busy && !self.trainers.contains(&pid));
             member.cpu_ticks = stat.cpu_ticks;
             member.major_faults = stat.major_faults;
             if let Some((read, written)) = read_io(pid) {
@@ -102,6 +129,7 @@ impl ProcTree {
         let mut total = self.gone;
         self.members.values().for_each(|member| total.add(member));
         figures.cpu_seconds = total.cpu_ticks as f64 / ticks();
+        figures.busy_helpers = (!self.trainers.is_empty()).then_some(busy_helpers);
         figures.busiest = (seconds > 0.0).then(|| (most_ticks as f64 / ticks(), seconds));
         figures.read_bytes = Some(total.read_bytes);
         figures.write_bytes = Some(total.write_bytes);
@@ -152,6 +180,9 @@ impl ProcTree {
             for (pid, stat) in joins {
                 self.members.insert(pid, Member { start: stat.start, ..Member::default() });
             }
+        }
+        if self.ever.len() < MOST_PIDS {
+            self.ever.extend(self.members.keys());
         }
         for (pid, stat) in &fresh {
             if !self.members.contains_key(pid) {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::pressure;
 use super::proc_tree::{self, ProcTree};
 use super::supervise::now;
 use crate::document::Gap;
@@ -23,11 +24,13 @@ use crate::words::Message;
 const FLUSH: f64 = 1.0;
 const SLOW: Duration = Duration::from_secs(1);
 /// The driver's utilization samples are 200 ms apart and go back 14 s; reading them costs milliseconds.
-const HISTORY: f64 = 5.0;
+const HISTORY: f64 = 10.0;
+/// Only the difference of the last reading and the first counts; those between are for a probe that gets killed.
+const ENERGY: f64 = 60.0;
 /// While memory moves it is read so many times as often.
 const FASTER: u32 = 10;
 /// Reading faster must not cost more than this share of a core.
-const FAST_BUDGET: f64 = 0.0025;
+const FAST_BUDGET: f64 = 0.001;
 /// A walk through `/proc` must not cost more than this share of a core.
 const WALK_BUDGET: f64 = 0.002;
 /// Between two process lists that a new peak asked for.
@@ -222,6 +225,7 @@ fn placed<'a>(
 fn read_slowly(settings: &Settings, stop: &Receiver<()>, nudged: &Receiver<()>) {
     let mut missing = Missing::default();
     let mut last_history = f64::MIN;
+    let mut last_energy = f64::MIN;
     let mut last_list = f64::MIN;
     let mut next_walk = Instant::now();
     let mut next_slow = Instant::now();
@@ -234,7 +238,8 @@ fn read_slowly(settings: &Settings, stop: &Receiver<()>, nudged: &Receiver<()>) 
             if Instant::now() >= next_walk || stopping {
                 let before = Instant::now();
                 let t = since(settings.origin);
-                let figures = lock(&settings.tree).walk(t);
+                let mut figures = lock(&settings.tree).walk(t);
+                pressure::add_to(&mut figures);
                 let _ = settings.send.send(ProbeEvent::Host { t, figures });
                 next_walk = before + SLOW.max(before.elapsed().div_f64(WALK_BUDGET));
             }
@@ -245,8 +250,18 @@ fn read_slowly(settings: &Settings, stop: &Receiver<()>, nudged: &Receiver<()>) 
             if with_history {
                 last_history = t;
             }
-            let wants =
-                Wants { memory: true, processes: true, slow: due, history: with_history, work: with_history };
+            let with_energy = due && (t - last_energy >= ENERGY || stopping);
+            if with_energy {
+                last_energy = t;
+            }
+            let wants = Wants {
+                memory: true,
+                processes: true,
+                slow: due,
+                energy: with_energy,
+                history: with_history,
+                work: with_history,
+            };
             let readings = source.sample(wants);
             last_list = since(settings.origin);
             for (place, reading) in placed(&readings, &settings.watched) {
@@ -255,6 +270,7 @@ fn read_slowly(settings: &Settings, stop: &Receiver<()>, nudged: &Receiver<()>) 
             }
         }
         if stopping {
+            tell_accounts(settings);
             return;
         }
         // A new peak asks for a list at once, but not without end.
@@ -285,6 +301,7 @@ fn tell(settings: &Settings, gpu: usize, t: f64, reading: &GpuReading, due: bool
         {
             tree.look_again();
         }
+        tree.holding_gpus(list.iter().map(|process| process.pid));
         let used = reading.memory_used.map(Bytes::get);
         let who = Attribution::of(list, |pid| kin(&tree, pid));
         drop(tree);
@@ -304,10 +321,30 @@ fn tell(settings: &Settings, gpu: usize, t: f64, reading: &GpuReading, due: bool
         sm_active: work.sm_active,
         tensor_active: work.tensor_active,
         memory_bandwidth: work.memory_bandwidth,
+        pcie_rate: work.pcie_received.into_iter().chain(work.pcie_sent).reduce(f64::max),
     };
     let throttle = (reading.throttle_reasons.as_ref())
         .map(|reasons| reasons.iter().filter(|reason| slows_work(reason)).cloned().collect());
     let _ = settings.send.send(ProbeEvent::Slow { gpu, t, figures, throttle });
+}
+
+/// Exact peaks of what is and was in the tree, where the driver keeps accounts. Its numbers are the host's, so in
+/// another PID namespace they would be someone else's.
+fn tell_accounts(settings: &Settings) {
+    let Some(source) = &settings.source else { return };
+    if !proc_tree::in_first_pid_namespace() {
+        return;
+    }
+    let pids = lock(&settings.tree).all_pids();
+    for (gpu, uuid) in settings.watched.iter().enumerate() {
+        match source.accounting(uuid, &pids) {
+            Ok(processes) => drop(settings.send.send(ProbeEvent::Accounted { gpu, processes })),
+            Err(why) => {
+                let gap = why.gap(&format!("gpus[{gpu}].accounting"));
+                drop(settings.send.send(ProbeEvent::Missing { gap }));
+            }
+        }
+    }
 }
 
 /// The driver counts in the host's PID namespace. In another one a number that is not of our tree means nothing

@@ -29,7 +29,9 @@ pub use device::{
     MemoryMeter, MemoryTotals, MigInstance, MigState, Pcie, Power, Virtualization,
 };
 pub use precision::{Precision, Precisions, Support};
-pub use reading::{GpuProcess, GpuReading, GpuWork, ProcessKind, UtilizationMean, Wants, slows_work};
+pub use reading::{
+    Accounted, GpuProcess, GpuReading, GpuWork, ProcessKind, UtilizationMean, Wants, slows_work,
+};
 pub use snapshot::EnvBody;
 pub use unread::Unread;
 
@@ -41,4 +43,9 @@ pub trait GpuSource: Send + Sync {
     fn inventory(&self) -> Inventory;
     /// All GPUs, and all MIG instances where MIG is on, at one instant. One failing call costs one field.
     fn sample(&self, wants: Wants) -> Vec<GpuReading>;
+    /// What the accounting mode of one GPU knows of these processes. The mode is the administrator's to turn on.
+    fn accounting(&self, uuid: &str, pids: &[u32]) -> Result<Vec<Accounted>, Unread> {
+        let _ = (uuid, pids);
+        Err(Unread::NotSupported)
+    }
 }

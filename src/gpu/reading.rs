@@ -6,15 +6,18 @@ use crate::document::Gap;
 use crate::units::Bytes;
 
 /// What a sample should hold. Each costs driver time, and the driver does one thing at a time (measured on an H200, idle
-/// and under load): memory 5 to 54 µs, the three process lists 18 µs and up, the slow group 3 ms, nearly all of it the
-/// energy counter, the utilization history 2.8 ms, GPM under 1 ms. Poll memory fast and the rest at 1 Hz or so.
+/// and under load): memory 5 to 54 µs, the three process lists 18 µs and up, the slow group some tens of µs, the energy
+/// counter 2.9 ms (p99 15 ms), the utilization history 2.8 ms, GPM under 1 ms. Poll memory fast, the slow group at 1 Hz
+/// or so, the counter and the history as seldom as their use allows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a set of independent wishes")]
 pub struct Wants {
     pub memory: bool,
     pub processes: bool,
-    /// Utilization, power, energy, temperature, clocks, throttle reasons, PCIe link.
+    /// Utilization, power, temperature, clocks, throttle reasons, PCIe link.
     pub slow: bool,
+    /// The energy counter. It only ever grows, so two readings tell what a run took.
+    pub energy: bool,
     /// The driver's utilization sample buffer since the sample before: a true mean instead of one reading.
     pub history: bool,
     /// SM and tensor activity since the sample before (Hopper and later, windows of at least 100 ms).
@@ -23,8 +26,9 @@ pub struct Wants {
 
 impl Wants {
     pub const MEMORY: Wants =
-        Wants { memory: true, processes: false, slow: false, history: false, work: false };
-    pub const ALL: Wants = Wants { memory: true, processes: true, slow: true, history: true, work: true };
+        Wants { memory: true, processes: false, slow: false, energy: false, history: false, work: false };
+    pub const ALL: Wants =
+        Wants { memory: true, processes: true, slow: true, energy: true, history: true, work: true };
 }
 
 /// How a process uses the GPU.
@@ -53,6 +57,14 @@ pub struct GpuProcess {
     pub gpu_instance: Option<u32>,
 }
 
+/// What the driver's accounting mode keeps of one process, also when it has ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accounted {
+    pub pid: u32,
+    /// The most that it ever had: exact, however short the peak was.
+    pub peak_used: Bytes,
+}
+
 /// The mean of the driver's own utilization samples over a stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct UtilizationMean {
@@ -77,6 +89,11 @@ pub struct GpuWork {
     pub tensor_active: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bandwidth: Option<f64>,
+    /// Bytes a second over PCIe, to the GPU and from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pcie_received: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pcie_sent: Option<f64>,
 }
 
 /// One GPU (or one MIG instance) at one instant. What could not be read is `None`, and `gaps` says why.

@@ -21,6 +21,8 @@ pub enum Unread {
     NoValue,
     /// Driver 535.43 to 535.98 changed the layout of the process list and changed it back.
     UnsafeProcessList,
+    /// The accounting mode was never turned on.
+    AccountingOff,
     /// GPM needs two samples at least 100 ms apart.
     TooSoon,
     /// A file system whose server is gone, most likely.
@@ -43,6 +45,7 @@ impl Unread {
             Unread::Blocked => "unread-blocked",
             Unread::NoValue => "unread-no-value",
             Unread::UnsafeProcessList => "unread-unsafe-process-list",
+            Unread::AccountingOff => "unread-accounting-off",
             Unread::TooSoon => "unread-too-soon",
             Unread::Silent => "unread-silent",
             Unread::System(what) => {
@@ -79,6 +82,7 @@ mod tests {
             Unread::Blocked,
             Unread::NoValue,
             Unread::UnsafeProcessList,
+            Unread::AccountingOff,
             Unread::TooSoon,
             Unread::Silent,
             Unread::System("x".to_owned()),

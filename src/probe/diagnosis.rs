@@ -3,6 +3,7 @@
 //! Each cause has its own threshold, stated beside it; a run with a busy GPU has none. The thresholds are
 //! judgements: a share of one tenth is where removing the cause would be worth a person's time.
 
+use super::log::HostStretch;
 use super::record::{Diagnosis, GpuRecord, HostRecord};
 use crate::units::Bytes;
 use crate::words::{Arg, Message};
@@ -11,29 +12,63 @@ use crate::words::{Arg, Message};
 const BUSY: f64 = 0.85;
 const WORTH_NOTING: f64 = 0.10;
 
-pub fn of(gpus: &[GpuRecord], host: Option<&HostRecord>, busiest_cores: Option<f64>) -> Vec<Diagnosis> {
+/// The part of the run that is judged.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Stretch {
+    /// The first training step; absent: the whole run.
+    pub(super) since: Option<f64>,
+    pub(super) host: HostStretch,
+    /// CPUs that the job may use.
+    pub(super) cpus: Option<f64>,
+    /// Mean utilization of each GPU in it.
+    pub(super) busy: Vec<Option<f64>>,
+}
+
+pub(super) fn of(stretch: &Stretch, gpus: &[GpuRecord], host: Option<&HostRecord>) -> Vec<Diagnosis> {
     let mut found = Vec::new();
     for gpu in gpus {
         if let Some(share) = gpu.throttled_share.filter(|share| *share >= WORTH_NOTING) {
             found.push(throttled(gpu, share));
         }
     }
-    let used: Vec<f64> =
-        gpus.iter().filter(|gpu| was_used(gpu)).filter_map(|gpu| gpu.mean_utilization).collect();
-    let Some(busiest) = used.iter().copied().reduce(f64::max).filter(|mean| *mean < BUSY) else {
+    let used = gpus.iter().zip(&stretch.busy).filter(|(gpu, _)| was_used(gpu)).filter_map(|(_, busy)| *busy);
+    let Some(busiest) = used.reduce(f64::max).filter(|mean| *mean < BUSY) else {
         return found;
     };
+    let mut causes = Causes { found, utilization: busiest, since: stretch.since };
     if let Some(host) = host {
-        waiting(host, busiest, busiest_cores, &mut found);
+        memory(stretch, host, &mut causes);
+        storage(stretch, &mut causes);
+        cpu(stretch, &mut causes);
     }
-    if found.is_empty() {
-        found.push(Diagnosis {
-            cause: "unknown".to_owned(),
-            evidence: Message::new("probe-waited-unknown").with("utilization", Arg::Share(busiest)),
-            advice: Message::new("probe-advice-unknown"),
+    if let Some(rate) = gpus.iter().filter_map(pcie_rate).reduce(f64::max) {
+        causes.add(
+            "pcie",
+            Message::new("probe-waited-pcie").with("rate", Bytes(rate as u64)),
+            "probe-advice-pcie",
+        );
+    }
+    if causes.found.is_empty() {
+        causes.add("unknown", Message::new("probe-waited-unknown"), "probe-advice-unknown");
+    }
+    causes.found
+}
+
+struct Causes {
+    found: Vec<Diagnosis>,
+    utilization: f64,
+    since: Option<f64>,
+}
+
+impl Causes {
+    fn add(&mut self, cause: &str, evidence: Message, advice: &'static str) {
+        self.found.push(Diagnosis {
+            cause: cause.to_owned(),
+            evidence: evidence.with("utilization", Arg::Share(self.utilization)),
+            advice: Message::new(advice),
+            since_seconds: self.since,
         });
     }
-    found
 }
 
 /// A GPU that the run never touched did not wait.
@@ -57,46 +92,69 @@ fn throttled(gpu: &GpuRecord, share: f64) -> Diagnosis {
             .with("share", Arg::Share(share))
             .with("reasons", reasons),
         advice: Message::new(advice),
+        since_seconds: None,
     }
 }
 
-fn waiting(host: &HostRecord, utilization: f64, busiest_cores: Option<f64>, found: &mut Vec<Diagnosis>) {
-    let mut add = |cause: &str, evidence: Message, advice: &'static str| {
-        found.push(Diagnosis {
-            cause: cause.to_owned(),
-            evidence: evidence.with("utilization", Arg::Share(utilization)),
-            advice: Message::new(advice),
-        });
-    };
+/// Traffic that fills most of what the narrowest common link carries: 16 lanes of generation 3 move 16 GB a second at
+/// most, and steps that move this much wait for it on later generations too.
+fn pcie_rate(gpu: &GpuRecord) -> Option<f64> {
+    gpu.mean_pcie_bytes_per_second.filter(|rate| *rate >= 8e9)
+}
+
+fn memory(stretch: &Stretch, host: &HostRecord, causes: &mut Causes) {
     if let Some(kills) = host.oom_kills.filter(|kills| *kills > 0) {
-        add(
-            "host_memory",
-            Message::new("probe-waited-oom-kills").with("kills", kills),
-            "probe-advice-host-memory",
-        );
+        let evidence = Message::new("probe-waited-oom-kills").with("kills", kills);
+        causes.add("host_memory", evidence, "probe-advice-host-memory");
+    }
+    let stalled = stretch.host.memory_stalled_share;
+    if stalled >= WORTH_NOTING {
+        let evidence = Message::new("probe-waited-memory").with("share", Arg::Share(stalled));
+        causes.add("host_memory", evidence, "probe-advice-host-memory");
     }
     // Ten pages a second from swap hold up a process for a good part of each second on a disk.
-    if let Some(faults) = host.major_faults_per_second.filter(|rate| *rate >= 10.0) {
-        let evidence = Message::new("probe-waited-faults").with("rate", Arg::Number(faults, 0));
-        add("swap", evidence, "probe-advice-host-memory");
+    if stretch.host.fault_rate >= 10.0 {
+        let evidence =
+            Message::new("probe-waited-faults").with("rate", Arg::Number(stretch.host.fault_rate, 0));
+        causes.add("swap", evidence, "probe-advice-host-memory");
     }
-    if let Some(share) = host.io_wait_share.filter(|share| *share >= WORTH_NOTING) {
-        let rate = host.read_bytes_per_second.unwrap_or(0.0);
+    if let (Some(used), Some(total)) = (host.shm_peak_used, host.shm_total)
+        && used.share_of(total).is_some_and(|share| share >= 0.9)
+    {
+        let evidence = Message::new("probe-waited-shm").with("used", used).with("total", total);
+        causes.add("shm", evidence, "probe-advice-shm");
+    }
+}
+
+fn storage(stretch: &Stretch, causes: &mut Causes) {
+    let share = stretch.host.waiting_share;
+    if share >= WORTH_NOTING {
         let evidence = Message::new("probe-waited-storage")
             .with("share", Arg::Share(share))
-            .with("rate", Bytes(rate.max(0.0) as u64));
-        add("storage", evidence, "probe-advice-storage");
+            .with("rate", Bytes(stretch.host.read_rate.max(0.0) as u64));
+        causes.add("storage", evidence, "probe-advice-storage");
     }
-    let cores = host.cpu_cores_used.unwrap_or(0.0);
-    match (busiest_cores, host.cpu_share) {
-        (_, Some(share)) if share >= 0.9 => {
-            let evidence = Message::new("probe-waited-cpu").with("share", Arg::Share(share));
-            add("cpu", evidence, "probe-advice-cpu");
+}
+
+fn cpu(stretch: &Stretch, causes: &mut Causes) {
+    let host = &stretch.host;
+    let share = stretch.cpus.filter(|cpus| *cpus > 0.0).map(|cpus| host.cores_used / cpus);
+    match (host.busiest_cores, host.busy_helpers, share) {
+        (_, _, Some(share)) if share >= 0.9 => {
+            let evidence = Message::new("probe-waited-cpu").with("share", Arg::Share(share.min(1.0)));
+            causes.add("cpu", evidence, "probe-advice-cpu");
+        }
+        // Several processes with a core each are the workers of a data loader, and they are the ones waited for.
+        (_, Some(busy), _) if busy >= 1.5 => {
+            let evidence = Message::new("probe-waited-workers")
+                .with("count", Arg::Number(busy, 1))
+                .with("cores", Arg::Number(host.cores_used, 1));
+            causes.add("data_loading", evidence, "probe-advice-workers");
         }
         // One core's worth in one process while the rest of the tree is idle.
-        (Some(busiest), _) if (0.8..1.3).contains(&busiest) && cores < busiest + 0.5 => {
+        (Some(busiest), ..) if (0.8..1.3).contains(&busiest) && host.cores_used < busiest + 0.5 => {
             let evidence = Message::new("probe-waited-thread").with("cores", Arg::Number(busiest, 2));
-            add("single_thread", evidence, "probe-advice-thread");
+            causes.add("single_thread", evidence, "probe-advice-thread");
         }
         _ => {}
     }
@@ -104,7 +162,8 @@ fn waiting(host: &HostRecord, utilization: f64, busiest_cores: Option<f64>, foun
 
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::{Stretch, of};
+    use crate::probe::log::HostStretch;
     use crate::probe::record::{Diagnosis, GpuRecord, HostRecord};
     use crate::units::Bytes;
 
@@ -112,28 +171,34 @@ mod tests {
         found.iter().map(|d| d.cause.as_str()).collect()
     }
 
-    fn gpu(utilization: f64) -> GpuRecord {
-        GpuRecord {
-            mean_utilization: Some(utilization),
-            peak_processes: Some(Bytes(1)),
-            ..GpuRecord::default()
-        }
+    fn gpu() -> GpuRecord {
+        GpuRecord { peak_processes: Some(Bytes(1)), ..GpuRecord::default() }
+    }
+
+    fn found(busy: f64, host: HostStretch, record: &HostRecord) -> Vec<String> {
+        let stretch = Stretch { since: Some(9.0), host, cpus: Some(8.0), busy: vec![Some(busy)] };
+        let found = of(&stretch, &[gpu()], Some(record));
+        assert!(found.iter().all(|d| d.since_seconds == Some(9.0)));
+        causes(&found).into_iter().map(str::to_owned).collect()
     }
 
     #[test]
     fn each_cause_is_named_by_its_own_figures() {
-        let idle = HostRecord { cpu_cores_used: Some(0.2), cpu_share: Some(0.1), ..HostRecord::default() };
-        assert_eq!(causes(&of(&[gpu(0.95)], Some(&idle), Some(0.1))), [""; 0]);
-        assert_eq!(causes(&of(&[gpu(0.3)], Some(&idle), Some(0.1))), ["unknown"]);
-        let disk = HostRecord { io_wait_share: Some(0.4), ..idle.clone() };
-        assert_eq!(causes(&of(&[gpu(0.3)], Some(&disk), Some(0.1))), ["storage"]);
-        let thread = HostRecord { cpu_cores_used: Some(1.05), cpu_share: Some(0.1), ..HostRecord::default() };
-        assert_eq!(causes(&of(&[gpu(0.3)], Some(&thread), Some(1.0))), ["single_thread"]);
-        let all_cores =
-            HostRecord { cpu_share: Some(0.97), cpu_cores_used: Some(7.8), ..HostRecord::default() };
-        assert_eq!(causes(&of(&[gpu(0.3)], Some(&all_cores), Some(1.0))), ["cpu"]);
-        let swapping = HostRecord { major_faults_per_second: Some(80.0), ..idle.clone() };
-        assert_eq!(causes(&of(&[gpu(0.3)], Some(&swapping), None)), ["swap"]);
+        let idle = HostStretch { cores_used: 0.2, busiest_cores: Some(0.1), ..HostStretch::default() };
+        let record = HostRecord::default();
+        assert_eq!(found(0.95, idle, &record), [""; 0]);
+        assert_eq!(found(0.3, idle, &record), ["unknown"]);
+        assert_eq!(found(0.3, HostStretch { waiting_share: 0.4, ..idle }, &record), ["storage"]);
+        let thread =
+            HostStretch { cores_used: 1.05, busiest_cores: Some(1.0), busy_helpers: Some(0.0), ..idle };
+        assert_eq!(found(0.3, thread, &record), ["single_thread"]);
+        assert_eq!(found(0.3, HostStretch { cores_used: 7.8, ..thread }, &record), ["cpu"]);
+        let workers = HostStretch { cores_used: 4.1, busy_helpers: Some(4.0), ..thread };
+        assert_eq!(found(0.3, workers, &record), ["data_loading"]);
+        assert_eq!(found(0.3, HostStretch { fault_rate: 80.0, ..idle }, &record), ["swap"]);
+        assert_eq!(found(0.3, HostStretch { memory_stalled_share: 0.3, ..idle }, &record), ["host_memory"]);
+        let full = HostRecord { shm_peak_used: Some(Bytes(63)), shm_total: Some(Bytes(64)), ..record };
+        assert_eq!(found(0.3, idle, &full), ["shm"]);
     }
 
     #[test]
@@ -141,14 +206,23 @@ mod tests {
         let hot = GpuRecord {
             throttled_share: Some(0.5),
             throttle_reasons: vec!["sw_thermal_slowdown".to_owned()],
-            ..gpu(0.99)
+            ..gpu()
         };
-        assert_eq!(causes(&of(&[hot], None, None)), ["throttled_thermal"]);
+        let stretch = Stretch { busy: vec![Some(0.99)], ..Stretch::default() };
+        assert_eq!(causes(&of(&stretch, &[hot], None)), ["throttled_thermal"]);
     }
 
     #[test]
     fn a_gpu_that_the_run_never_used_did_not_wait() {
-        let unused = GpuRecord { peak_processes: Some(Bytes(0)), ..gpu(0.0) };
-        assert_eq!(causes(&of(&[unused], Some(&HostRecord::default()), None)), [""; 0]);
+        let unused = GpuRecord { peak_processes: Some(Bytes(0)), ..GpuRecord::default() };
+        let stretch = Stretch { busy: vec![Some(0.0)], ..Stretch::default() };
+        assert_eq!(causes(&of(&stretch, &[unused], Some(&HostRecord::default()))), [""; 0]);
+    }
+
+    #[test]
+    fn traffic_over_the_bus_is_a_cause_of_its_own() {
+        let moving = GpuRecord { mean_pcie_bytes_per_second: Some(2e10), ..gpu() };
+        let stretch = Stretch { busy: vec![Some(0.5)], ..Stretch::default() };
+        assert_eq!(causes(&of(&stretch, &[moving], None)), ["pcie"]);
     }
 }

@@ -11,6 +11,7 @@ use super::attribution::Attribution;
 use super::failure::Failure;
 use super::record::{LossRecord, Outcome, RunContext, StepsRecord};
 use crate::document::Gap;
+use crate::gpu::Accounted;
 use crate::units::Bytes;
 
 /// The first line of a journal: which run this is.
@@ -31,9 +32,19 @@ pub struct RunIdentity {
     pub cpus: Option<f64>,
     #[serde(default)]
     pub memory_limit: Option<Bytes>,
+    /// Absent without the hook.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hook: Option<HookPlace>,
     /// What is known to be missing before the run began.
     #[serde(default)]
     pub gaps: Vec<Gap>,
+}
+
+/// Where the hook's records are, and what its clock calls second 0.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookPlace {
+    pub folder: String,
+    pub origin_ns: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -94,6 +105,9 @@ pub struct SlowFigures {
     pub tensor_active: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bandwidth: Option<f64>,
+    /// The busier direction of PCIe, in bytes a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pcie_rate: Option<f64>,
 }
 
 /// The child's process tree at one instant. Counters are totals since the child was started.
@@ -113,6 +127,16 @@ pub struct HostFigures {
     pub write_bytes: Option<u64>,
     #[serde(default)]
     pub major_faults: Option<u64>,
+    /// Processes that kept most of a core busy since the reading before, those that hold the GPU left out. Absent while
+    /// it is not known which those are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_helpers: Option<u32>,
+    /// Seconds in which some process of the group (else of the machine) stood still for want of memory; a total.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_stalled: Option<f64>,
+    /// What `/dev/shm` holds, and what it can hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shm: Option<(Bytes, Bytes)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -140,6 +164,11 @@ pub enum ProbeEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         throttle: Option<Vec<String>>,
     },
+    /// Exact peaks of the run's processes, from the driver's accounting mode.
+    Accounted {
+        gpu: usize,
+        processes: Vec<Accounted>,
+    },
     Host {
         t: f64,
         figures: HostFigures,
@@ -158,7 +187,7 @@ pub enum ProbeEvent {
     Ended(Ending),
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ending {
     pub t: f64,
     pub outcome: Option<Outcome>,
@@ -168,6 +197,9 @@ pub struct Ending {
     pub oom_kills: Option<u64>,
     #[serde(default)]
     pub own_cpu_seconds: Option<f64>,
+    /// Of these, before the child was started.
+    #[serde(default)]
+    pub own_cpu_seconds_before: Option<f64>,
     /// CPU seconds of the tree by the kernel's count, those of short-lived processes included.
     #[serde(default)]
     pub tree_cpu_seconds: Option<f64>,

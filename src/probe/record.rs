@@ -12,6 +12,7 @@ use super::hook_record::TorchFacts;
 use super::scanner::StepUnit;
 use super::steps::{Basis, Drift, PauseTotal, Stalls, StepSeconds, WarmupRule};
 use crate::document::{Body, DocumentKind, Gap};
+use crate::gpu::Accounted;
 use crate::units::Bytes;
 use crate::words::Message;
 
@@ -113,9 +114,12 @@ pub struct SamplingRecord {
     /// The longest time without one, pauses left out: a peak that was over sooner can have been missed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_gap_seconds: Option<f64>,
-    /// CPU seconds that onecard itself used.
+    /// CPU seconds that onecard itself used, and how many of them before the child was started (mostly the driver's
+    /// start).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_cpu_seconds: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_cpu_seconds_before: Option<f64>,
     /// Bytes of the child's output that were read, and that went by too fast to be read.
     #[serde(default)]
     pub output_bytes_read: u64,
@@ -178,6 +182,12 @@ pub struct GpuRecord {
     pub mean_tensor_active: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_memory_bandwidth: Option<f64>,
+    /// The busier direction of PCIe (GPM).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_pcie_bytes_per_second: Option<f64>,
+    /// The driver's accounting mode, where it is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accounting: Option<Accounting>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_joules: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -197,6 +207,16 @@ pub struct GpuRecord {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unidentified_processes: Vec<ForeignProcess>,
     pub samples: u64,
+}
+
+/// Exact peaks of the run's processes, each over its own life.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accounting {
+    pub processes: Vec<Accounted>,
+    /// The tree's peak is no less than its largest process and no more than all of them together; with one process
+    /// both are the same, and exact.
+    pub at_least: Bytes,
+    pub at_most: Bytes,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -240,6 +260,14 @@ pub struct HostRecord {
     pub oom_kills: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit: Option<Bytes>,
+    /// Share of the time in which some task of the control group (else of the machine) stood still for want of memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_stalled_share: Option<f64>,
+    /// `/dev/shm`, through which data workers hand over their batches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shm_peak_used: Option<Bytes>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shm_total: Option<Bytes>,
 }
 
 /// Why the GPU waited, if it did.
@@ -250,6 +278,9 @@ pub struct Diagnosis {
     /// The figures that show it.
     pub evidence: Message,
     pub advice: Message,
+    /// The figures are of the time since: the first training step, where one was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_seconds: Option<f64>,
 }
 
 /// Optimizer steps, or what the log counts as steps.

@@ -66,6 +66,20 @@ pub fn told(log: &LogReading, hook: Option<&HookReport>, asked: Asked, seconds: 
     }
 }
 
+/// What a journal kept of a run, completed by the hook's own records, which are newer and finer.
+pub fn complete(told: &mut Told, hook: &HookReport) {
+    let newer = self::told(&LogReading::default(), Some(hook), Asked::default(), None);
+    if let Some(steps) = newer.steps {
+        let total = told.steps.take().and_then(|before| before.total_declared);
+        told.steps = Some(StepsRecord { total_declared: steps.total_declared.or(total), ..steps });
+        told.loss = newer.loss.or(told.loss);
+    }
+    told.torch = newer.torch.or(told.torch.take());
+    let known: Vec<_> = told.failures.iter().map(|failure| failure.kind).collect();
+    told.failures.extend(newer.failures.into_iter().filter(|failure| !known.contains(&failure.kind)));
+    told.gaps.extend(hook.gaps.iter().cloned());
+}
+
 /// Steps that take many times as long as they did.
 fn slowed(log: &LogReading, hook: Option<&HookSteps>) -> Option<Failure> {
     let ticks: Vec<Tick> = match (hook, &log.steps) {

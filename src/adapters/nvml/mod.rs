@@ -16,7 +16,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
 use crate::gpu::unread::take;
-use crate::gpu::{Driver, GpuReading, GpuSource, Inventory, Unread, Wants};
+use crate::gpu::{Accounted, Driver, GpuReading, GpuSource, Inventory, Unread, Wants};
 
 pub use events::{XidEvent, XidWatch};
 pub use open::OpenError;
@@ -153,6 +153,11 @@ impl GpuSource for NvmlSource {
 
     fn sample(&self, wants: Wants) -> Vec<GpuReading> {
         self.handles.iter().map(|handle| sample::read(self, handle, wants)).collect()
+    }
+
+    fn accounting(&self, uuid: &str, pids: &[u32]) -> Result<Vec<Accounted>, Unread> {
+        let handle = self.handles.iter().find(|handle| handle.uuid == uuid).ok_or(Unread::NotFound)?;
+        sample::accounting(&handle.device, pids)
     }
 }
 

@@ -9,7 +9,8 @@ use nvml_wrapper::enums::device::SampleValue;
 
 use super::{Handle, NvmlSource, processes, raw, reason};
 use crate::gpu::unread::take;
-use crate::gpu::{GpuReading, Unread, UtilizationMean, Wants};
+use crate::gpu::{Accounted, GpuReading, Unread, UtilizationMean, Wants};
+use crate::units::Bytes;
 
 /// NVML's time stamp (µs) of the newest utilization sample already counted.
 #[derive(Default)]
@@ -34,9 +35,6 @@ pub(super) fn read(source: &NvmlSource, handle: &Handle, wants: Wants) -> GpuRea
     if wants.slow && !is_mig {
         reading.power_watts =
             take(gaps, "power_watts", device.power_usage().map_err(reason)).map(|mw| f64::from(mw) / 1e3);
-        reading.energy_joules =
-            take(gaps, "energy_joules", device.total_energy_consumption().map_err(reason))
-                .map(|mj| mj as f64 / 1e3);
         reading.temperature_c =
             take(gaps, "temperature_c", device.temperature(TemperatureSensor::Gpu).map_err(reason));
         reading.sm_clock_mhz = take(gaps, "sm_clock_mhz", device.clock_info(Clock::SM).map_err(reason));
@@ -46,6 +44,11 @@ pub(super) fn read(source: &NvmlSource, handle: &Handle, wants: Wants) -> GpuRea
             take(gaps, "throttle_reasons", device.current_throttle_reasons().map_err(reason)).map(named);
         reading.pcie_gen = take(gaps, "pcie_gen", device.current_pcie_link_gen().map_err(reason));
         reading.pcie_width = take(gaps, "pcie_width", device.current_pcie_link_width().map_err(reason));
+    }
+    if wants.energy && !is_mig {
+        reading.energy_joules =
+            take(gaps, "energy_joules", device.total_energy_consumption().map_err(reason))
+                .map(|mj| mj as f64 / 1e3);
     }
     if wants.history && !is_mig {
         reading.utilization_history = match history(device, &handle.history) {
@@ -95,6 +98,29 @@ fn history(device: &Device<'_>, mark: &HistoryMark) -> Result<Option<Utilization
     mark.0.store(last.0, Ordering::Relaxed);
     let mean = seen.iter().map(|(_, percent)| percent).sum::<f64>() / seen.len() as f64 / 100.0;
     Ok(Some(UtilizationMean { mean, samples: seen.len() as u32, seconds: (last.0 - first.0) as f64 / 1e6 }))
+}
+
+/// Of each process that the driver still knows. Some cards answer 0 bytes for a process that had some (DCGM issue 268);
+/// that is no figure.
+pub(super) fn accounting(device: &Device<'_>, pids: &[u32]) -> Result<Vec<Accounted>, Unread> {
+    if !device.is_accounting_enabled().map_err(reason)? {
+        return Err(Unread::AccountingOff);
+    }
+    let mut found = Vec::new();
+    for &pid in pids {
+        match device.accounting_stats_for(pid).map_err(reason) {
+            Ok(stats) => found.extend(
+                stats
+                    .max_memory_usage
+                    .filter(|most| *most > 0 && *most != raw::NO_VALUE)
+                    .map(|most| Accounted { pid, peak_used: Bytes(most) }),
+            ),
+            // Never on this GPU, or pushed out of the driver's ring.
+            Err(Unread::NotFound) => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(found)
 }
 
 /// NVML's clock event reasons, bit by bit.

@@ -45,18 +45,29 @@ impl WorkMeter {
             GpmMetricId::SmOccupancy,
             GpmMetricId::AnyTensorUtil,
             GpmMetricId::DramBwUtil,
+            GpmMetricId::PcieRxPerSec,
+            GpmMetricId::PcieTxPerSec,
         ];
         let results = gpm_metrics_get(nvml, &older, newer, &metrics).map_err(reason)?;
-        let mut shares = results.into_iter().map(|result| {
-            result.ok().map(|metric| metric.value / 100.0).filter(|share| (0.0..=1.05).contains(share))
-        });
-        let mut next = || shares.next().flatten().map(|share| share.min(1.0));
+        let values: Vec<Option<f64>> =
+            results.into_iter().map(|result| result.ok().map(|metric| metric.value)).collect();
+        let value = |place: usize| values.get(place).copied().flatten().filter(|value| value.is_finite());
+        let share = |place| {
+            value(place)
+                .map(|percent| percent / 100.0)
+                .filter(|share| (0.0..=1.05).contains(share))
+                .map(|s| s.min(1.0))
+        };
+        // nvml.h: MiB a second.
+        let traffic = |place| value(place).filter(|rate| *rate >= 0.0).map(|rate| rate * 1024.0 * 1024.0);
         Ok(GpuWork {
             seconds: now.duration_since(since).as_secs_f64(),
-            sm_active: next(),
-            sm_occupancy: next(),
-            tensor_active: next(),
-            memory_bandwidth: next(),
+            sm_active: share(0),
+            sm_occupancy: share(1),
+            tensor_active: share(2),
+            memory_bandwidth: share(3),
+            pcie_received: traffic(4),
+            pcie_sent: traffic(5),
         })
     }
 }

@@ -5,6 +5,7 @@
 //! set up or read is a gap with its reason.
 
 mod absence;
+mod leftover;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -13,6 +14,9 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::document::Gap;
+pub use leftover::{remove_if_unused, sweep};
+
+use crate::probe::event::HookPlace;
 use crate::probe::hook_record::{HookLog, HookReport, LiveSteps};
 use crate::words::Message;
 
@@ -29,6 +33,9 @@ const FILES: &[(&str, &str)] = &[
     ("onecard_frameworks.py", include_str!("onecard_frameworks.py")),
 ];
 
+/// What the private folders are called.
+const PREFIX: &str = "onecard-hook-";
+
 /// Read from one file at one look, at most.
 const PORTION: u64 = 1024 * 1024;
 /// Files looked at; more are left unread and said.
@@ -37,7 +44,10 @@ const FILE_LIMIT: usize = 4096;
 /// The hook in the child's environment. Dropping it removes its folder.
 #[derive(Debug)]
 pub struct HookSession {
-    folder: tempfile::TempDir,
+    folder: PathBuf,
+    /// Removes the folder; absent for one that another process made.
+    _ours: Option<tempfile::TempDir>,
+    origin: u64,
     log: HookLog,
     files: BTreeMap<OsString, Tail>,
     /// Why the hook cannot load, as far as the command shows it.
@@ -80,7 +90,7 @@ impl HookSession {
 
     fn prepare_in(place: &Path) -> std::io::Result<HookSession> {
         let mut builder = tempfile::Builder::new();
-        builder.prefix("onecard-hook-");
+        builder.prefix(PREFIX);
         // The child runs what is in here: nobody else may write to it, or read what it tells.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
@@ -90,18 +100,37 @@ impl HookSession {
         for (name, text) in FILES {
             fs::write(folder.path().join("py").join(name), text)?;
         }
-        Ok(HookSession {
+        let path = folder.path().to_owned();
+        Ok(HookSession::over(path, Some(folder), monotonic_nanos()))
+    }
+
+    fn over(folder: PathBuf, ours: Option<tempfile::TempDir>, origin: u64) -> HookSession {
+        HookSession {
             folder,
-            log: HookLog::new(monotonic_nanos()),
+            _ours: ours,
+            origin,
+            log: HookLog::new(origin),
             files: BTreeMap::new(),
             absence: None,
             unread: Vec::new(),
-        })
+        }
+    }
+
+    /// The records of a run whose onecard was killed. They go on as long as the run does.
+    pub fn reopen(place: &HookPlace) -> Option<HookSession> {
+        let session = HookSession::over(PathBuf::from(&place.folder), None, place.origin_ns);
+        session.records().is_dir().then_some(session)
+    }
+
+    /// Where another process finds the records of this session.
+    pub fn place(&self) -> HookPlace {
+        HookPlace { folder: self.folder.display().to_string(), origin_ns: self.origin }
     }
 
     /// Counts seconds from now: to be called when the child starts.
     pub fn restart_clock(&mut self) {
-        self.log.set_origin(monotonic_nanos());
+        self.origin = monotonic_nanos();
+        self.log.set_origin(self.origin);
     }
 
     /// The command that will run, to be able to say why the hook did not load if it does not.
@@ -114,7 +143,7 @@ impl HookSession {
         &self,
         current: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
     ) -> Vec<(OsString, OsString)> {
-        let ours = self.folder.path().join("py").into_os_string();
+        let ours = self.folder.join("py").into_os_string();
         let before = current.into_iter().find(|(key, _)| *key == "PYTHONPATH").map(|(_, value)| value);
         let mut path = ours;
         // An empty entry would put the working folder on the search path.
@@ -124,7 +153,7 @@ impl HookSession {
         }
         vec![
             ("PYTHONPATH".into(), path),
-            ("ONECARD_HOOK_DIR".into(), self.folder.path().join("records").into_os_string()),
+            ("ONECARD_HOOK_DIR".into(), self.folder.join("records").into_os_string()),
         ]
     }
 
@@ -148,7 +177,7 @@ impl HookSession {
 
     /// Where the records appear, for a reader of raw lines.
     pub fn records(&self) -> PathBuf {
-        self.folder.path().join("records")
+        self.folder.join("records")
     }
 
     /// True when a file still has more than one portion.
@@ -225,7 +254,7 @@ mod tests {
     #[test]
     fn the_search_path_gets_one_folder_in_front_and_no_empty_entry() {
         let session = session();
-        let ours = session.folder.path().join("py").display().to_string();
+        let ours = session.folder.join("py").display().to_string();
         let path = |before: Option<&'static str>| {
             let current = before.map(|value| (OsStr::new("PYTHONPATH"), OsStr::new(value)));
             session.env_changes(current)[0].1.to_string_lossy().into_owned()
@@ -239,7 +268,7 @@ mod tests {
     fn the_folder_is_private_and_goes_with_the_session() {
         use std::os::unix::fs::PermissionsExt as _;
         let session = session();
-        let folder = session.folder.path().to_owned();
+        let folder = session.folder.clone();
         assert_eq!(fs::metadata(&folder).expect("there").permissions().mode() & 0o777, 0o700);
         drop(session);
         assert!(!folder.exists());

@@ -163,6 +163,17 @@ pub enum Change {
     NoChildren,
 }
 
+impl Change {
+    pub fn pid(self) -> Option<i32> {
+        match self {
+            Change::Exited { pid, .. } | Change::Signalled { pid, .. } | Change::Stopped { pid, .. } => {
+                Some(pid)
+            }
+            Change::NoChildren => None,
+        }
+    }
+}
+
 /// Waits for the next change of any child, adopted orphans included.
 pub fn next_change() -> Change {
     loop {

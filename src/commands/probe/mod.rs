@@ -1,5 +1,7 @@
 //! `onecard probe`: run a command and record what it did; or make the record from a journal.
 
+#[cfg(target_os = "linux")]
+mod bugs;
 mod context;
 #[cfg(target_os = "linux")]
 mod live;
@@ -8,6 +10,8 @@ mod output;
 mod read_log;
 #[cfg(target_os = "linux")]
 mod run;
+#[cfg(target_os = "linux")]
+mod simple;
 #[cfg(target_os = "linux")]
 mod supervision;
 #[cfg(target_os = "linux")]
@@ -18,6 +22,7 @@ mod watch;
 use std::path::{Path, PathBuf};
 
 use super::Reporter;
+use crate::adapters::python_hook::{self, HookSession};
 use crate::adapters::{clock, journal};
 use crate::cli::{self, ProbeArgs};
 use crate::document::{Document, Gap};
@@ -25,7 +30,7 @@ use crate::exit::Exit;
 use crate::probe::ProbeBody;
 use crate::probe::scanner::{PatternError, ScanConfig, StepPattern};
 use crate::probe::steps::Warmup;
-use crate::probe::telling::Asked;
+use crate::probe::telling::{self, Asked};
 use crate::render::pages::probe as page;
 use crate::words::{Message, Problem};
 
@@ -76,7 +81,12 @@ pub(super) fn relay() -> Exit {
 
 /// The document of a run whose probe was killed.
 fn recover(journal: &Path, reporter: &mut Reporter<'_, '_>) -> anyhow::Result<Exit> {
-    let (log, unread) = journal::read(journal)?;
+    let (mut log, unread) = journal::read(journal)?;
+    let place = log.identity().hook.clone();
+    let report = place.as_ref().and_then(HookSession::reopen).map(HookSession::finish);
+    if let Some(report) = &report {
+        telling::complete(log.told_mut(), report);
+    }
     let mut body = log.finish(&Message::new("probe-gap-recovered").to_string());
     if unread > 0 {
         let reason = Message::new("probe-gap-journal-lines").with("count", unread);
@@ -87,6 +97,10 @@ fn recover(journal: &Path, reporter: &mut Reporter<'_, '_>) -> anyhow::Result<Ex
         reporter.output = Some(journal.with_extension("json"));
     }
     reporter.result(&document, &page::page(&document.body))?;
+    if let Some(place) = place.filter(|_| report.is_some()) {
+        // A run that goes on still needs it, and can be recovered again.
+        python_hook::remove_if_unused(Path::new(&place.folder));
+    }
     Ok(Exit::Yes)
 }
 

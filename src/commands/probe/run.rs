@@ -8,18 +8,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::bugs;
 use super::output::Listener;
-use super::supervision::{Happening, Limits, Supervision};
+use super::simple::{self, Inbox, inbox};
+use super::supervision::{End, Happening, Limits, Supervision};
 use super::teller::Teller;
 use super::watch::{self, Watch};
 use super::{context, journal_path, output_path, save};
-use crate::adapters::journal::Journal;
+use crate::adapters::journal::{self, Journal};
 use crate::adapters::nvml::XidWatch;
 use crate::adapters::proc_tree::{self, ProcTree};
-use crate::adapters::python_hook::HookSession;
+use crate::adapters::python_hook::{self, HookSession};
 use crate::adapters::sampler::{self, Sampler};
 use crate::adapters::supervise::relay::Relay;
-use crate::adapters::supervise::spawn::{self, Change, Launch, SpawnError};
+use crate::adapters::supervise::spawn::{self, Change, Child, Launch, SpawnError};
 use crate::adapters::supervise::streams::Plan;
 use crate::adapters::supervise::{Sink, now, signals, tail};
 use crate::adapters::{cgroup, checkpoint, clock, files};
@@ -29,6 +31,8 @@ use crate::document::{Document, Gap};
 use crate::exit::Exit;
 use crate::probe::event::{Ending, ProbeEvent, RunIdentity};
 use crate::probe::log::ProbeLog;
+use crate::probe::scanner::ScanConfig;
+use crate::probe::telling::Asked;
 use crate::render::pages::probe as page;
 use crate::words::{Message, Problem};
 
@@ -36,14 +40,19 @@ use crate::words::{Message, Problem};
 const DRAIN: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &ProbeArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::Result<Exit> {
+    bugs::stay_quiet();
     let output = output_path(reporter);
     let (asked, config) = super::asked(args)?;
-    let mut watch = watch::prepare(args)?;
-    let (notify, inbox) = channel();
+    let mut watch = match bugs::contained(|| watch::prepare(args)) {
+        Ok(watch) => watch?,
+        Err(gap) => Watch { gaps: vec![gap], ..Watch::default() },
+    };
+    let (notify, inbox) = inbox();
     catch_signals(&notify, &mut watch.gaps);
     spawn::adopt_orphans();
-    let (mut relay, mut plan) = start_relay(args.no_scan, &mut watch.gaps);
-    let mut hook = prepare_hook(args, &output, &mut watch.gaps);
+    let (relay, mut plan) = start_relay(args.no_scan, &mut watch.gaps);
+    let hook = bugs::contained(|| prepare_hook(args, &output)).unwrap_or_else(Err);
+    let mut hook = hook.map_err(|gap| watch.gaps.push(gap)).ok().flatten();
     let env = hook.as_ref().map(hook_variables).unwrap_or_default();
     let launch =
         Launch { command: &args.command, env: &env, stdout: plan.stdout.take(), stderr: plan.stderr.take() };
@@ -52,6 +61,7 @@ pub(super) fn run(args: &ProbeArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::
     if let Some(hook) = &mut hook {
         hook.restart_clock();
     }
+    let own_cpu_before = proc_tree::cpu_of_self_and_children().map(|(own, _)| own);
     let origin = now();
     let child = match spawn::spawn(&launch) {
         Ok(child) => child,
@@ -59,8 +69,55 @@ pub(super) fn run(args: &ProbeArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::
     };
     // Our copies of the child's ends must go, or its streams would never end.
     drop(launch);
-    let log = ProbeLog::new(identity_of(args, &watch, started_at));
-    let journal = journal_path(&output).map(|path| Journal::begin(&path, &log));
+    // From here on the child runs, whatever becomes of us.
+    let pid = child.raw_pid();
+    wait_for_children(notify);
+    let begun =
+        Begun { child, relay, plan, hook, watch, started_at, oom_kills_before, own_cpu_before, origin };
+    let mut end = None;
+    let watched = bugs::contained(|| {
+        supervise(begun, args, (asked, config), &inbox, &output, &mut end, reporter);
+    });
+    if let Err(gap) = watched {
+        end = end.or_else(|| simple::wait_for(pid, &inbox));
+        // A second bug here leaves the journal.
+        let _ = bugs::contained(|| salvage(&output, end, now() - origin, gap, reporter));
+    }
+    let Some(end) = end else { return Ok(Exit::ProbeFailed) };
+    if end.by_keyboard {
+        // A shell stops its loop only when the command died of the key, as the child did.
+        signals::die_of(end.outcome.signal);
+    }
+    Ok(end.exit)
+}
+
+/// What stands once the child runs.
+struct Begun {
+    child: Child,
+    relay: Option<Relay>,
+    plan: Plan,
+    hook: Option<HookSession>,
+    watch: Watch,
+    started_at: String,
+    oom_kills_before: Option<u64>,
+    own_cpu_before: Option<f64>,
+    origin: f64,
+}
+
+/// From the first reading to the document. `end` is set as soon as the child has ended.
+fn supervise(
+    begun: Begun,
+    args: &ProbeArgs,
+    (asked, config): (Asked, ScanConfig),
+    inbox: &Inbox,
+    output: &Path,
+    end: &mut Option<End>,
+    reporter: &mut Reporter<'_, '_>,
+) {
+    let Begun { child, mut relay, mut plan, hook, mut watch, origin, .. } = begun;
+    bugs::plant("begin");
+    let log = ProbeLog::new(identity_of(args, &watch, begun.started_at, hook.as_ref()));
+    let journal = journal_path(output).map(|path| Journal::begin(&path, &log));
     let not_ours = relay.as_ref().map(|relay| relay.pid);
     let tree = Arc::new(Mutex::new(ProcTree::new(child.raw_pid(), std::process::id(), not_ours)));
     let (send, readings) = channel();
@@ -79,13 +136,14 @@ pub(super) fn run(args: &ProbeArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::
     };
     let tails = Tails::start(&mut plan, &sink);
     listen_to_tap(relay.as_mut(), &sink);
-    wait_for_children(notify);
     let xids = Xids::watch(watch.xids.take());
     let teller = Teller::new(Arc::clone(&listener), hook, asked, Arc::clone(&xids.seen));
-    let limits = Limits { time: args.for_, steps: args.max_steps };
-    let mut run = Supervision::new(child, relay, inbox, readings, log, journal, tree, teller, origin);
+    let mut run = Supervision::new(child, relay, inbox.clone(), readings, log, journal, tree, teller, origin);
     run.live_line(reporter);
-    let end = run.until_the_child_ends(limits);
+    let limits = Limits::from_now(args.for_, args.max_steps);
+    let ended = until_the_child_ends(&mut run, limits);
+    *end = ended;
+    bugs::plant("end");
     let t = ((now() - origin) * 1e4).round() / 1e4;
     sampler.stop(Duration::from_secs(2));
     run.tick();
@@ -93,29 +151,53 @@ pub(super) fn run(args: &ProbeArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::
     run.drain();
     listener.wait_until_drained(if run.has_relay() { DRAIN } else { Duration::ZERO });
     tails.stop();
-    let oom_kills = cgroup::oom_kills().zip(oom_kills_before).map(|(now, before)| now.saturating_sub(before));
+    let oom_kills =
+        cgroup::oom_kills().zip(begun.oom_kills_before).map(|(now, before)| now.saturating_sub(before));
     xids.stop();
-    run.tell(end, oom_kills, t);
+    run.tell(ended, oom_kills, t);
     let (own, children) = proc_tree::cpu_of_self_and_children().unzip();
     run.note(ProbeEvent::Ended(Ending {
         t,
-        outcome: end.map(|end| end.outcome),
+        outcome: ended.map(|end| end.outcome),
         survivors,
         oom_kills,
+        own_cpu_seconds_before: begun.own_cpu_before,
         own_cpu_seconds: own.map(|own| own + run.relay_cpu_seconds()),
         tree_cpu_seconds: children,
     }));
     run.tick();
-    report(&run, &output, reporter);
-    let Some(end) = end else { return Ok(Exit::ProbeFailed) };
-    if end.by_keyboard {
-        // A shell stops its loop only when the command died of the key, as the child did.
-        signals::die_of(end.outcome.signal);
-    }
-    Ok(end.exit)
+    report(&run, output, reporter);
 }
 
-fn identity_of(args: &ProbeArgs, watch: &Watch, started_at: String) -> RunIdentity {
+/// The main loop, begun again after a bug in it. One that comes back each time is not waited for here.
+fn until_the_child_ends(run: &mut Supervision, limits: Limits) -> Option<End> {
+    for _ in 0..3 {
+        match bugs::contained(|| run.until_the_child_ends(limits)) {
+            Ok(end) => return end,
+            Err(gap) => run.note(ProbeEvent::Missing { gap }),
+        }
+    }
+    run.until_the_child_ends(limits)
+}
+
+/// The document of a run that a bug of ours cut off: what the journal holds.
+fn salvage(output: &Path, end: Option<End>, seconds: f64, gap: Gap, reporter: &mut Reporter<'_, '_>) {
+    let read = journal_path(output).and_then(|path| journal::read(&path).ok());
+    let (mut log, _) = read.unwrap_or_default();
+    log.apply(ProbeEvent::Missing { gap });
+    if let Some(end) = end {
+        log.apply(ProbeEvent::Ended(Ending { t: seconds, outcome: Some(end.outcome), ..Ending::default() }));
+    }
+    let body = log.finish(&Message::new("probe-gap-recovered").to_string());
+    save(&Document::new(body, Some(clock::now())), output, reporter);
+}
+
+fn identity_of(
+    args: &ProbeArgs,
+    watch: &Watch,
+    started_at: String,
+    hook: Option<&HookSession>,
+) -> RunIdentity {
     RunIdentity {
         command: context::shown(&args.command),
         started_at: Some(started_at),
@@ -125,6 +207,7 @@ fn identity_of(args: &ProbeArgs, watch: &Watch, started_at: String) -> RunIdenti
         gpus: watch.gpus.clone(),
         cpus: std::thread::available_parallelism().ok().map(|n| n.get() as f64),
         memory_limit: cgroup::memory_limit(),
+        hook: hook.map(HookSession::place),
         gaps: watch.gaps.clone(),
     }
 }
@@ -156,21 +239,15 @@ fn not_started(error: SpawnError, command: &[OsString], reporter: &mut Reporter<
 }
 
 /// Below the temporary folder, else beside the document.
-fn prepare_hook(args: &ProbeArgs, output: &Path, gaps: &mut Vec<Gap>) -> Option<HookSession> {
+fn prepare_hook(args: &ProbeArgs, output: &Path) -> Result<Option<HookSession>, Gap> {
     if args.no_hook {
-        return None;
+        return Ok(None);
     }
+    python_hook::sweep(&std::env::temp_dir());
     let beside = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match HookSession::prepare(beside) {
-        Ok(mut session) => {
-            session.command(&args.command);
-            Some(session)
-        }
-        Err(gap) => {
-            gaps.push(gap);
-            None
-        }
-    }
+    let mut session = HookSession::prepare(beside)?;
+    session.command(&args.command);
+    Ok(Some(session))
 }
 
 fn hook_variables(hook: &HookSession) -> Vec<(OsString, OsString)> {

@@ -5,7 +5,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::bugs;
 use super::live::Live;
+use super::simple::Inbox;
 use super::teller::Teller;
 use crate::adapters::files;
 use crate::adapters::journal::Journal;
@@ -39,8 +41,14 @@ pub(super) enum Happening {
 /// When the child is ended in good order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    pub(super) time: Option<Duration>,
-    pub(super) steps: Option<u64>,
+    deadline: Option<Instant>,
+    steps: Option<u64>,
+}
+
+impl Limits {
+    pub(super) fn from_now(time: Option<Duration>, steps: Option<u64>) -> Limits {
+        Limits { deadline: time.and_then(|time| Instant::now().checked_add(time)), steps }
+    }
 }
 
 /// How the child ended.
@@ -69,7 +77,7 @@ enum Stop {
 pub(super) struct Supervision {
     child: Child,
     relay: Option<Relay>,
-    inbox: Receiver<Happening>,
+    inbox: Inbox,
     readings: Receiver<ProbeEvent>,
     log: ProbeLog,
     journal: Option<Journal>,
@@ -90,7 +98,7 @@ impl Supervision {
     pub(super) fn new(
         child: Child,
         relay: Option<Relay>,
-        inbox: Receiver<Happening>,
+        inbox: Inbox,
         readings: Receiver<ProbeEvent>,
         log: ProbeLog,
         journal: Option<Journal>,
@@ -121,7 +129,7 @@ impl Supervision {
 
     /// `None` when the child cannot be waited for, which no system that runs us should let happen.
     pub(super) fn until_the_child_ends(&mut self, limits: Limits) -> Option<End> {
-        let deadline = limits.time.map(|limit| Instant::now() + limit);
+        let deadline = limits.deadline;
         let mut next_tick = Instant::now() + TICK;
         loop {
             let mut wait = next_tick.saturating_duration_since(Instant::now());
@@ -146,6 +154,7 @@ impl Supervision {
             if Instant::now() >= next_tick {
                 next_tick = Instant::now() + if limits.steps.is_some() { TICK / 10 } else { TICK };
                 self.tick();
+                bugs::plant("loop");
                 self.look(limits.steps);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) && self.stop == Stop::No {

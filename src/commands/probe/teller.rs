@@ -14,7 +14,7 @@ use crate::words::Message;
 
 /// For the journal: so often at most, and never at more than this share of a core.
 const PERIOD: Duration = Duration::from_secs(5);
-const BUDGET: f64 = 0.002;
+const BUDGET: f64 = 0.0005;
 
 pub(super) struct Teller {
     listener: Arc<Listener>,

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::course::Course;
 use crate::document::Gap;
+use crate::gpu::Accounted;
 use crate::probe::attribution::{Attribution, Stranger};
 use crate::probe::event::{SlowFigures, WatchedGpu};
-use crate::probe::record::{ForeignProcess, GpuRecord};
+use crate::probe::record::{Accounting, ForeignProcess, GpuRecord};
 use crate::probe::timeline::{Point, Timeline};
 use crate::units::Bytes;
 use crate::words::Message;
@@ -38,6 +40,13 @@ pub(super) struct GpuLog {
     tensor_active: Mean,
     memory_bandwidth: Mean,
     power: Mean,
+    #[serde(default)]
+    pcie: Mean,
+    /// Sum and weight of each of the means of work, over time.
+    #[serde(default)]
+    course: Course,
+    #[serde(default)]
+    accounted: Vec<Accounted>,
     energy: Option<(f64, f64)>,
     max_temperature: Option<u32>,
     throttle_readings: u64,
@@ -57,8 +66,8 @@ struct Anchor {
 /// A weighted mean that is absent until something was added.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Mean {
-    sum: f64,
-    weight: f64,
+    pub(super) sum: f64,
+    pub(super) weight: f64,
 }
 
 impl Mean {
@@ -138,7 +147,12 @@ impl GpuLog {
         }
     }
 
-    pub(super) fn slow(&mut self, figures: &SlowFigures, throttle: Option<&[String]>) {
+    pub(super) fn accounted(&mut self, mut processes: Vec<Accounted>) {
+        processes.truncate(MOST_STRANGERS);
+        self.accounted = processes;
+    }
+
+    pub(super) fn slow(&mut self, t: f64, figures: &SlowFigures, throttle: Option<&[String]>) {
         if let Some(utilization) = figures.utilization {
             self.polled.add(utilization, 1.0);
             self.latest_utilization = Some(utilization);
@@ -152,11 +166,14 @@ impl GpuLog {
             (&mut self.sm_active, figures.sm_active),
             (&mut self.tensor_active, figures.tensor_active),
             (&mut self.memory_bandwidth, figures.memory_bandwidth),
+            (&mut self.pcie, figures.pcie_rate),
         ] {
             if let Some(value) = value {
                 mean.add(value, window);
             }
         }
+        let means = [self.polled, self.history, self.pcie];
+        self.course.push(t, means.iter().flat_map(|mean| [mean.sum, mean.weight]).collect());
         if let Some(watts) = figures.power_watts {
             self.power.add(watts, 1.0);
         }
@@ -170,6 +187,16 @@ impl GpuLog {
             self.throttled_readings += u64::from(!reasons.is_empty());
             self.throttle_reasons.extend(reasons.iter().take(32).cloned());
         }
+    }
+
+    /// Utilization since a moment, by the driver's samples where there are some.
+    pub(super) fn utilization_since(&self, from: f64) -> Option<f64> {
+        let (_, grown) = self.course.since(from)?;
+        let mean = |place: usize| {
+            let (sum, weight) = (grown.get(2 * place)?, grown.get(2 * place + 1)?);
+            (*weight > 0.0).then(|| (sum / weight).clamp(0.0, 1.0))
+        };
+        mean(1).or_else(|| mean(0))
     }
 
     pub(super) fn timeline(&self, gpu: Option<u32>) -> Vec<crate::probe::record::TimelinePoint> {
@@ -216,6 +243,8 @@ impl GpuLog {
             mean_sm_active: self.sm_active.get(),
             mean_tensor_active: self.tensor_active.get(),
             mean_memory_bandwidth: self.memory_bandwidth.get(),
+            mean_pcie_bytes_per_second: self.pcie.get(),
+            accounting: self.accounting(),
             energy_joules: self.energy.map(|(first, last)| (last - first).max(0.0)),
             mean_power_watts: self.power.get(),
             max_temperature_c: self.max_temperature,
@@ -243,12 +272,26 @@ impl GpuLog {
         } else if newly_hidden && !self.own_seen {
             "probe-gap-hidden-processes"
         } else {
-            return (self.own_peak.map(Bytes), Some("driver"));
+            // The driver's accounts know of a peak that no reading met.
+            let exact = self.accounting().map(|accounts| accounts.at_least);
+            return match self.own_peak.map(Bytes) {
+                own if exact > own => (exact, Some("accounting")),
+                own => (own, Some("driver")),
+            };
         };
         let delta =
             self.peak.zip(watched.baseline_used).map(|((peak, _), base)| Bytes(peak).saturating_sub(base));
         gaps.push(Gap::new(field, Message::new(reason).to_string()));
         (delta, delta.map(|_| "device_delta"))
+    }
+
+    fn accounting(&self) -> Option<Accounting> {
+        let peaks = || self.accounted.iter().map(|process| process.peak_used);
+        Some(Accounting {
+            processes: self.accounted.clone(),
+            at_least: peaks().max()?,
+            at_most: peaks().fold(Bytes::ZERO, |sum, peak| Bytes(sum.get().saturating_add(peak.get()))),
+        })
     }
 
     /// Those seen in lists, and those that were there before but not since.

@@ -1,6 +1,7 @@
 //! The fold: events in, the record of the run out. Bounded in memory however long the run is, and
 //! serialisable, so that a journal can hold what came before in one line.
 
+mod course;
 mod gpu;
 mod host;
 mod silent;
@@ -11,13 +12,14 @@ use serde::{Deserialize, Serialize};
 
 use super::diagnosis;
 use super::event::{Ending, ProbeEvent, RunIdentity, Told, WatchedGpu};
-use super::record::{Pause, ProbeBody, SamplingRecord};
+use super::record::{Diagnosis, GpuRecord, HostRecord, Pause, ProbeBody, SamplingRecord};
 use super::timeline::MAX_POINTS;
 use crate::document::Gap;
 use crate::units::Bytes;
 
 use gpu::GpuLog;
 use host::HostLog;
+pub(crate) use host::HostStretch;
 
 const MOST_PAUSES: usize = 1000;
 const MOST_GAPS: usize = 200;
@@ -54,6 +56,11 @@ impl ProbeLog {
         &self.identity
     }
 
+    /// What the child itself told, so far.
+    pub fn told_mut(&mut self) -> &mut Told {
+        &mut self.told
+    }
+
     /// The newest figures of each GPU.
     pub fn latest(&self) -> Vec<Latest> {
         let of = |(log, watched): (&GpuLog, &WatchedGpu)| Latest {
@@ -84,7 +91,12 @@ impl ProbeLog {
             ProbeEvent::Slow { gpu, t, figures, throttle } => {
                 self.saw(t);
                 if let Some(log) = self.gpus.get_mut(gpu) {
-                    log.slow(&figures, throttle.as_deref());
+                    log.slow(t, &figures, throttle.as_deref());
+                }
+            }
+            ProbeEvent::Accounted { gpu, processes } => {
+                if let Some(log) = self.gpus.get_mut(gpu) {
+                    log.accounted(processes);
                 }
             }
             ProbeEvent::Host { t, figures } => {
@@ -120,6 +132,27 @@ impl ProbeLog {
         }
     }
 
+    /// What held the run up. Imports, loading and compiling wait for other things than a step does, so what came before
+    /// the first step is left out, if there is a stretch to look at without it.
+    fn diagnosis(&self, gpus: &[GpuRecord], host: Option<&HostRecord>) -> Vec<Diagnosis> {
+        let first_step = self.told.steps.as_ref().and_then(|steps| steps.series.first()?.at);
+        let of_stretch = first_step
+            .and_then(|from| self.host.since(from).map(|stretch| (Some(from), stretch)))
+            .or_else(|| self.host.since(f64::MIN).map(|stretch| (None, stretch)));
+        let (since, stretch) = of_stretch.unwrap_or_default();
+        let utilization = |place: usize| {
+            since
+                .and_then(|from| self.gpus.get(place)?.utilization_since(from))
+                .or_else(|| gpus.get(place)?.mean_utilization)
+        };
+        let busy: Vec<Option<f64>> = (0..gpus.len()).map(utilization).collect();
+        diagnosis::of(
+            &diagnosis::Stretch { since, host: stretch, cpus: self.identity.cpus, busy },
+            gpus,
+            host,
+        )
+    }
+
     /// The record of what was seen so far. Without an `Ended` event the outcome is absent, and a gap says so.
     pub fn finish(&self, without_end: &str) -> ProbeBody {
         let identity = &self.identity;
@@ -143,7 +176,7 @@ impl ProbeLog {
             context.survivors.clone_from(&ending.survivors);
         }
         let host = self.host.record(identity, ending);
-        let diagnosis = diagnosis::of(&gpus, host.as_ref(), self.host.busiest_cores());
+        let diagnosis = self.diagnosis(&gpus, host.as_ref());
         let mut failures = self.told.failures.clone();
         silent::add(&mut failures, &self.told, &gpus, &self.levels(), identity.memory_limit);
         let longest_gap = self.gpus.iter().map(|gpu| gpu.longest_gap).fold(0.0, f64::max);
@@ -159,6 +192,7 @@ impl ProbeLog {
                 samples: gpus.iter().map(|gpu| gpu.samples).sum(),
                 longest_gap_seconds: (longest_gap > 0.0).then_some(longest_gap),
                 own_cpu_seconds: ending.and_then(|ending| ending.own_cpu_seconds),
+                own_cpu_seconds_before: ending.and_then(|ending| ending.own_cpu_seconds_before),
                 output_bytes_read: self.told.output_bytes_read,
                 output_bytes_missed: self.told.output_bytes_missed,
                 pauses: self.pauses.clone(),

@@ -134,6 +134,7 @@ fn the_host_is_measured_over_the_time_of_the_run() {
     log.apply(ProbeEvent::Host { t: 1.0, figures: figures(1.0, 70) });
     log.apply(ProbeEvent::Host { t: 5.0, figures: HostFigures { waiting: true, ..figures(8.0, 50) } });
     log.apply(ProbeEvent::Ended(Ending {
+        own_cpu_seconds_before: None,
         t: 10.0,
         outcome: Some(Outcome { kind: OutcomeKind::Exited, code: Some(3), signal: None }),
         survivors: vec!["python (41)".to_owned()],

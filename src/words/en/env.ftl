@@ -10,6 +10,7 @@ unread-not-ready = the GPU is not ready for work yet (confidential computing)
 unread-blocked = the device is blocked for this process by a cgroup or the system
 unread-no-value = the driver answers "not available"
 unread-unsafe-process-list = drivers 535.43 to 535.98 return process lists in a broken layout; update to 535.104 or later
+unread-accounting-off = accounting mode is off (an administrator can turn it on: nvidia-smi -am 1)
 unread-too-soon = needs two samples at least 100 ms apart
 unread-silent = no answer within half a second
 unread-system = the system says: { $what }

@@ -21,6 +21,13 @@ probe-waited-faults = { $rate } pages a second came back from disk (swap) while 
 probe-waited-storage = processes waited for storage in { $share } of the readings (reading { $rate } a second) while the GPU was busy { $utilization } of the time
 probe-waited-cpu = the CPUs that the job may use were { $share } busy while the GPU was busy { $utilization } of the time
 probe-waited-thread = one process kept { $cores } cores busy and the rest of the job none, while the GPU was busy { $utilization } of the time
+probe-waited-memory = processes stood still for want of host memory in { $share } of the time, while the GPU was busy { $utilization } of it
+probe-waited-shm = /dev/shm was nearly full ({ $used } of { $total }) while the GPU was busy { $utilization } of the time
+probe-waited-workers = { $count } processes kept a core each busy ({ $cores } cores together) while the GPU was busy { $utilization } of the time
+probe-waited-pcie = { $rate } a second went over the bus while the GPU was busy { $utilization } of the time
+probe-advice-shm = give it more room (docker run --shm-size, or a larger /dev/shm), or use fewer data workers
+probe-advice-workers = the data workers cannot keep up: more of them if there are cores left, cheaper preprocessing, or doing it once ahead of the run
+probe-advice-pcie = keep on the GPU what is moved to and fro in each step (offloaded states, batches sent as float): it waits for the bus
 probe-advice-unknown = look at the time between steps with a profiler: synchronisation, small kernels, evaluation or logging
 probe-advice-thermal = the card is too hot: better cooling, or another machine
 probe-advice-power = the power limit holds the card back: compare it with the card's default (onecard env)
@@ -113,6 +120,7 @@ probe-gap-journal-lines = { $count ->
        *[other] { $count } lines
     } of the journal could not be read
 probe-gap-journal = the journal could not be written: { $cause }
+probe-gap-bug = onecard met a bug of its own ({ $what }); figures are missing, and the child was not touched
 probe-gap-fold-failed = onecard met a bug of its own; figures of some seconds are missing, and the child was not touched
 probe-gap-driver-hangs = the NVIDIA driver did not answer within 20 s
 probe-gap-no-signals = signals could not be caught, and were not passed on: { $cause }

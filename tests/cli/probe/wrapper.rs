@@ -329,3 +329,26 @@ fn as_the_first_process_of_a_container_it_does_the_same() {
     assert_eq!(fs::read_to_string(&log).expect("read"), "inside\n");
     assert_eq!(place.body()["outcome"]["code"], 3);
 }
+
+#[test]
+fn a_bug_of_ours_never_reaches_the_child() {
+    for place_of_bug in ["begin", "loop", "end"] {
+        let place = Place::new();
+        let script = "trap 'echo got' USR1; echo ready; i=0; while [ $i -lt 25 ]; do sleep 0.1; i=$((i+1)); done; exit 7";
+        let mut command = place.probe(&[], &["sh", "-c", script]);
+        command.env("ONECARD_PLANT_BUG", place_of_bug).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("onecard");
+        let reader = wait_for_line(&mut child, "ready");
+        kill("USR1", &child.id().to_string());
+        assert_eq!(rest(reader), "got\n", "{place_of_bug}: output and signals go on");
+        assert_eq!(child.wait().expect("ended").code(), Some(7), "{place_of_bug}");
+        assert_eq!(rest(child.stderr.take().expect("a pipe")), "", "stderr is the child's");
+        let body = place.body();
+        assert_eq!(body["outcome"]["code"], 7, "{place_of_bug}");
+        let gaps = body["gaps"].as_array().expect("gaps");
+        let said = gaps.iter().any(|gap| {
+            gap["field"] == "onecard" && gap["reason"].as_str().is_some_and(|why| why.contains("planted"))
+        });
+        assert!(said, "{place_of_bug}: {gaps:?}");
+    }
+}
