@@ -39,7 +39,7 @@ pub(super) fn contained<T>(work: impl FnOnce() -> T) -> Result<T, Gap> {
 #[cfg(debug_assertions)]
 pub(super) fn plant(place: &str) {
     if std::env::var("ONECARD_PLANT_BUG").is_ok_and(|at| at == place) {
-        std::panic::panic_any(format!("planted in {place}"));
+        std::panic::panic_any(format!("planted-{place}"));
     }
 }
 

@@ -380,3 +380,25 @@ check-bench-hint = 在空闲的卡上再测一次；若仍如此，检查频率�
 
 check-clock = 系统时钟显示 { $clock }：下载会因证书失败，日志和期限也都不对
 check-clock-hint = 校准时钟（`sudo timedatectl set-ntp true`）
+
+# 卡附近的 CPU、交换区、测量期间的时钟。
+check-affinity = 可以使用卡附近的 CPU（{ $near }）
+check-affinity-far = 本进程只能在 CPU { $allowed } 上运行，其中没有一个靠近这张卡（{ $near }）：所有数据往来都要经过 CPU 插槽之间的链路
+check-affinity-far-hint = 把任务绑定到靠近这张卡的 CPU：容器允许时用 `taskset -c { $near }` 或 `numactl --cpunodebind`
+env-bench-clock = { $mhz } MHz
+env-bench-clock-held = { $mhz } MHz（{ $reasons }）
+env-bench-link = 拷贝期间的 PCIe 链路：{ $link }。
+env-column-meanwhile = 期间时钟
+env-near = 靠近它的 CPU
+env-near-node = { $cpus }（NUMA 节点 { $node }）
+env-swap = 交换区
+env-swap-none = 无
+expect-other-memory = 显存种类不同：时钟无法比较
+expect-persistence = 已关闭：停顿之后的第一次 CUDA 调用要好几秒；不算卡的缺陷
+promise-memory_bus = 显存位宽
+promise-memory_clock = 显存时钟
+promise-persistence = 持久模式
+unread-accounting-off = 记账模式已关闭（管理员可以打开：nvidia-smi -am 1）
+unread-silent = 半秒之内没有回答
+unread-system = 系统回答：{ $what }
+visible-told = CUDA 把最快的卡排在前面：cuda:0、cuda:1……依次是 NVML 序号 { $order } 的卡

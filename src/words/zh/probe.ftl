@@ -166,3 +166,13 @@ checkpoint-trainer-missing = 缺少 `trainer_state.json`：保存没有完成
 checkpoint-trainer-step = `trainer_state.json` 写的是第 { $said } 步，目录名是 { $name }
 checkpoint-beside-missing = 与更早的检查点相比缺少：{ $names }
 checkpoint-beside-smaller = 比更早的检查点里的小：{ $names }
+
+# 从第一步起，GPU 在等什么。
+probe-advice-pcie = 每一步来回搬运的东西（卸载的状态、以 float 传送的批次）尽量留在 GPU 上：它在等总线
+probe-advice-shm = 给它更多空间（docker run --shm-size，或更大的 /dev/shm），或减少数据加载进程
+probe-advice-workers = 数据加载进程跟不上：若还有空闲的核就增加进程，简化预处理，或在训练之前一次做完
+probe-gap-bug = onecard 自身遇到了缺陷（{ $what }）；缺少一些数值，子进程未受影响
+probe-waited-memory = 有 { $share } 的时间进程因主机内存不足而停住，其间 GPU 忙碌 { $utilization }
+probe-waited-pcie = 每秒有 { $rate } 经过总线，而 GPU 忙碌的时间占 { $utilization }
+probe-waited-shm = /dev/shm 几乎已满（{ $total } 中用了 { $used }），而 GPU 忙碌的时间占 { $utilization }
+probe-waited-workers = { $count } 个进程各占满一个核（共 { $cores } 个核），而 GPU 忙碌的时间占 { $utilization }
