@@ -6,6 +6,7 @@ use super::plan::{
 };
 use super::stacks::{self, Setting};
 use crate::model::DType;
+use crate::model::diffusion::LORA_TARGETS;
 use crate::words::Problem;
 
 /// What was typed; everything that was not is `None`.
@@ -57,6 +58,8 @@ pub struct ModelFacts {
     pub resolution: Option<u64>,
     /// What its checkpoint is stored in.
     pub stored_dtype: Option<DType>,
+    /// Latent diffusion, trained as diffusers' scripts do.
+    pub diffusion: bool,
 }
 
 pub const DEFAULT_SEQ: u64 = 2048;
@@ -81,7 +84,12 @@ pub fn resolve(asked: &Asked, model: &ModelFacts) -> Result<Plan, Problem> {
     let param_dtype =
         asked.param_dtype.unwrap_or_else(|| stacks::load_dtype(method, stack, model.stored_dtype));
     let quant = asked.quant.unwrap_or(if method == Method::Qlora { Quant::Nf4 } else { Quant::None });
-    let autocast = asked.autocast.unwrap_or_else(|| stacks::autocast(method, stack, param_dtype));
+    let autocast = asked.autocast.unwrap_or_else(|| match (model.diffusion && adapters, param_dtype) {
+        // accelerate's mixed precision around half-precision weights, so that fp32 adapters meet them.
+        (true, DType::Fp16) => Autocast::Fp16,
+        (true, DType::Bf16) => Autocast::Bf16,
+        _ => stacks::autocast(method, stack, param_dtype),
+    });
     let optimizer = asked.optimizer.unwrap_or_else(|| stacks::optimizer(stack));
     let loss = asked.loss.unwrap_or_else(|| stacks::loss(stack));
     let checkpointing = asked.gradient_checkpointing.unwrap_or_else(|| stacks::checkpoints(method, stack));
@@ -101,7 +109,13 @@ pub fn resolve(asked: &Asked, model: &ModelFacts) -> Result<Plan, Problem> {
         gradient_checkpointing: checkpointing && method != Method::Inference,
         attention: asked.attention.unwrap_or(Attention::Sdpa),
         lora_rank: adapters.then(|| asked.lora_rank.unwrap_or(DEFAULT_LORA_RANK)),
-        lora_targets: adapters.then(|| asked.lora_targets.clone().unwrap_or_default()),
+        lora_targets: adapters.then(|| {
+            let usual = || match model.diffusion {
+                true => LoraTargets::Named(LORA_TARGETS.map(str::to_owned).to_vec()),
+                false => LoraTargets::default(),
+            };
+            asked.lora_targets.clone().unwrap_or_else(usual)
+        }),
         lora_dropout: adapters.then(|| asked.lora_dropout.unwrap_or(0.0)),
         stack,
         loss,

@@ -7,7 +7,7 @@
 use super::context::{Libraries, outside};
 use super::outcome::{Estimate, LedgerRow, Moment, MomentBytes, Peak};
 use super::plan::Plan;
-use super::run::{Trace, build, generate, image, train};
+use super::run::{Trace, build, diffusion, generate, image, train};
 use super::sim::{Allocator, Category, High, Offers, Sim};
 use super::uncertainty::{self, Doubt};
 use crate::gpu::ComputeCapability;
@@ -66,6 +66,9 @@ fn simulate(shape: &ModelShape, plan: &Plan, device: DeviceProfile, limit: Optio
     sim.set_multiprocessors(u64::from(device.sm_count.unwrap_or(108)));
     if let Some(net) = &shape.net {
         return image(&sim, net, plan, device.offers(), device.workspace());
+    }
+    if let Some(pipeline) = &shape.pipeline {
+        return diffusion(&sim, pipeline, plan, device.offers(), device.workspace());
     }
     let built = build(&sim, shape, plan, device.offers());
     if plan.trains() {

@@ -5,6 +5,7 @@
 
 mod config;
 mod count;
+pub mod diffusion;
 mod dtype;
 pub mod families;
 pub mod gguf;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::DType;
+use super::diffusion::Pipeline;
 use super::vision::Net;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -50,6 +51,9 @@ pub struct ModelShape {
     /// An image network: its program stands in for stacks and head.
     #[serde(default)]
     pub net: Option<Net>,
+    /// Latent diffusion: a denoising network and the frozen ones around it.
+    #[serde(default)]
+    pub pipeline: Option<Pipeline>,
     pub exactness: Exactness,
 }
 

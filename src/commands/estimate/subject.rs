@@ -6,6 +6,7 @@ use crate::estimate::body::ModelSummary;
 use crate::estimate::defaults::{Asked, ModelFacts};
 use crate::estimate::plan::{LoraTargets, Method, Plan, Task};
 use crate::estimate::sharding::Units;
+use crate::model::diffusion::Pipeline;
 use crate::model::{self, AdapterConfig, Exactness, HeadTask, Kind, ModelShape, ModelSource};
 use crate::words::{Message, Problem};
 
@@ -82,8 +83,12 @@ impl Subject {
 
     /// Whether an image network can be fed so many pixels.
     pub(super) fn takes(&self, resolution: Option<u64>) -> Result<(), Problem> {
-        let net = self.shape.as_ref().and_then(|shape| shape.net.as_ref());
-        net.zip(resolution).map_or(Ok(()), |(net, resolution)| net.accepts(resolution))
+        let (Some(shape), Some(resolution)) = (&self.shape, resolution) else { return Ok(()) };
+        match (&shape.net, &shape.pipeline) {
+            (Some(net), _) => net.accepts(resolution),
+            (None, Some(pipeline)) => pipeline.accepts(resolution),
+            (None, None) => Ok(()),
+        }
     }
 
     pub(super) fn facts(&self) -> ModelFacts {
@@ -92,7 +97,12 @@ impl Subject {
             task: Some(task_of(shape)),
             max_seq: shape.max_positions,
             vocab: (shape.vocab > 0).then_some(shape.vocab),
-            resolution: shape.net.as_ref().map(|net| net.resolution),
+            resolution: shape
+                .net
+                .as_ref()
+                .map(|net| net.resolution)
+                .or(shape.pipeline.as_ref().map(Pipeline::resolution)),
+            diffusion: shape.kind == Kind::Diffusion,
             stored_dtype: shape.stored_dtype,
         }
     }

@@ -4,17 +4,25 @@
 //! Sources: torchvision 0.26 `models/swin_transformer.py` (`shifted_window_attention`), torch
 //! `nn/functional.py` (`multi_head_attention_forward`), torchvision `ops/stochastic_depth.py`.
 
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use super::pass::AttentionMode;
-use super::weights::Make;
+use super::weights::{LoraPlan, Make, Projection};
 use crate::estimate::sim::{Call, Category, Heads, Kernel, Sim, Tensor};
-use crate::model::DType;
-use crate::model::vision::{Act, Dims, Net, Op};
+use crate::model::vision::{Act, Dims, Feed, Net, Op};
+use crate::model::{DType, Linear, Role};
 
 /// A network that stands in memory.
-pub(crate) struct ImageNet {
+#[derive(Clone)]
+pub(crate) struct ImageNet(Rc<Parts>);
+
+struct Parts {
     net: Net,
     /// Parameters of each node, in the order of `Op::params`.
     params: Vec<Vec<Tensor>>,
+    /// Linear layers by node: adapters may stand beside them.
+    linears: BTreeMap<usize, Projection>,
     /// Running statistics.
     _buffers: Vec<Tensor>,
     last_uses: Vec<usize>,
@@ -26,87 +34,200 @@ pub(crate) struct View {
     pub(crate) batch: u64,
     pub(crate) resolution: u64,
     pub(crate) mode: AttentionMode,
+    /// Regions of the network are run again in backward.
+    pub(crate) checkpoint: bool,
+}
+
+/// What a network is fed with.
+#[derive(Clone, Default)]
+pub(crate) struct Fed {
+    pub(crate) images: Option<Tensor>,
+    pub(crate) others: Vec<(Feed, Tensor)>,
 }
 
 impl ImageNet {
-    pub(crate) fn new(sim: &Sim, make: Make, net: &Net) -> ImageNet {
+    /// `lora`: adapters, and the linear layers that get them by the last part of their name.
+    pub(crate) fn new(
+        sim: &Sim,
+        make: Make,
+        net: &Net,
+        lora: Option<(LoraPlan, &dyn Fn(&str) -> bool)>,
+    ) -> ImageNet {
         let mut buffers = Vec::new();
-        let params = net
-            .nodes
-            .iter()
-            .map(|node| {
-                let list = node.op.params().into_iter();
-                let params =
-                    list.map(|p| sim.parameter(p.elements, make.dtype, make.trained && !p.frozen)).collect();
-                sim.charged(Category::Buffers, || match node.op {
-                    Op::BatchNorm { channels } => {
-                        buffers.extend([channels, channels].map(|n| sim.empty(n, make.dtype)));
-                        buffers.push(sim.empty(1, DType::Int64));
-                    }
-                    Op::WindowAttention { window, .. } => {
-                        buffers.push(sim.empty(window * window * window * window, DType::Int64));
-                    }
-                    _ => {}
-                });
-                params
-            })
-            .collect();
-        ImageNet { net: net.clone(), params, _buffers: buffers, last_uses: net.last_uses() }
+        let mut linears = BTreeMap::new();
+        let mut params = Vec::with_capacity(net.nodes.len());
+        for (index, node) in net.nodes.iter().enumerate() {
+            if let Op::Linear { d_in, d_out, bias } = node.op {
+                let name = node.module.clone();
+                let linear = Linear { name, d_in, d_out, bias, count: 1, role: Role::Mlp, stacked: false };
+                linears.insert(index, Projection::new(sim, make, &linear, false));
+                params.push(Vec::new());
+                continue;
+            }
+            let list = node.op.params().into_iter();
+            params.push(
+                list.map(|p| sim.parameter(p.elements, make.dtype, make.trained && !p.frozen)).collect(),
+            );
+            sim.charged(Category::Buffers, || match node.op {
+                Op::BatchNorm { channels } => {
+                    buffers.extend([channels, channels].map(|n| sim.empty(n, make.dtype)));
+                    buffers.push(sim.empty(1, DType::Int64));
+                }
+                Op::WindowAttention { window, .. } => {
+                    buffers.push(sim.empty(window * window * window * window, DType::Int64));
+                }
+                _ => {}
+            });
+        }
+        if let Some((plan, picks)) = lora {
+            for (index, projection) in &mut linears {
+                if picks(&net.nodes[*index].module) {
+                    projection.adapt(sim, plan);
+                }
+            }
+        }
+        let last_uses = net.last_uses();
+        ImageNet(Rc::new(Parts { net: net.clone(), params, linears, _buffers: buffers, last_uses }))
     }
 
-    pub(crate) fn parameters(&self) -> impl Iterator<Item = &Tensor> {
-        self.params.iter().flatten()
+    /// In the order of the nodes, adapters after the layer that they stand beside.
+    pub(crate) fn parameters(&self) -> Vec<Tensor> {
+        let mut list = Vec::new();
+        for (index, params) in self.0.params.iter().enumerate() {
+            list.extend(params.iter().cloned());
+            if let Some(projection) = self.0.linears.get(&index) {
+                projection.collect(&mut list);
+            }
+        }
+        list
     }
 
     /// Whether a matrix product runs, which brings cuBLAS's workspace.
     pub(crate) fn has_matrices(&self) -> bool {
-        self.net.nodes.iter().any(|node| matches!(node.op, Op::Linear { .. }))
+        !self.0.linears.is_empty()
     }
 
     pub(crate) fn net(&self) -> &Net {
-        &self.net
+        &self.0.net
     }
 
-    /// The outputs for `images`.
-    pub(crate) fn run(&self, sim: &Sim, images: &Tensor, view: View) -> Vec<Tensor> {
-        let dims = self.net.dims(view.resolution);
-        let mut values: Vec<Option<Tensor>> = vec![None; self.net.nodes.len()];
-        let mut outputs = Vec::new();
-        for (index, node) in self.net.nodes.iter().enumerate() {
-            if matches!(node.op, Op::Image) {
-                values[index] = Some(images.clone());
-                continue;
-            }
-            let mut inputs: Vec<Tensor> = Vec::new();
-            for input in &node.inputs {
-                let last = self.last_uses[*input] <= index;
-                let value = if last { values[*input].take() } else { values[*input].clone() };
-                inputs.extend(value);
-            }
-            // A node without inputs only holds parameters.
-            if inputs.len() != node.inputs.len() || inputs.is_empty() {
-                continue;
-            }
-            let at = At {
-                sim,
-                view,
-                params: &self.params[index],
-                from: node.inputs.first().map_or(dims[index], |input| dims[*input]),
-                elements: view.batch * dims[index].elements(),
-            };
-            let value = at.apply(&node.op, inputs);
-            if matches!(node.op, Op::Output) {
-                outputs.push(value);
-            } else {
-                values[index] = Some(value);
-            }
-            for (named, until) in &self.net.named {
-                if *until == index && self.last_uses[*named] == index {
-                    values[*named] = None;
+    /// The outputs for what is fed.
+    pub(crate) fn run(&self, sim: &Sim, fed: &Fed, view: View) -> Vec<Tensor> {
+        let parts = &self.0;
+        let mut walk = Walk {
+            parts,
+            dims: Rc::from(parts.net.dims(view.resolution)),
+            values: vec![None; parts.net.nodes.len()],
+            outputs: Vec::new(),
+        };
+        for (index, node) in parts.net.nodes.iter().enumerate() {
+            walk.values[index] = match node.op {
+                Op::Image => fed.images.clone(),
+                Op::Feed { what, .. } => {
+                    fed.others.iter().find(|(feed, _)| *feed == what).map(|(_, tensor)| tensor.clone())
                 }
+                _ => None,
+            };
+        }
+        walk.range(sim, view, 0, parts.net.nodes.len());
+        walk.outputs
+    }
+}
+
+/// A pass over the nodes, with the values that names still hold.
+struct Walk<'a> {
+    parts: &'a Rc<Parts>,
+    dims: Rc<[Dims]>,
+    values: Vec<Option<Tensor>>,
+    outputs: Vec<Tensor>,
+}
+
+impl Walk<'_> {
+    fn range(&mut self, sim: &Sim, view: View, from: usize, to: usize) {
+        let net = &self.parts.net;
+        let mut index = from;
+        while index < to {
+            let region = net.segments.iter().find(|(first, _)| *first == index).filter(|_| view.checkpoint);
+            if let Some((_, end)) = region {
+                self.region(sim, view, index, *end);
+                self.forget(index, *end);
+                index = *end;
+            } else {
+                self.node(sim, view, index);
+                self.forget(index, index + 1);
+                index += 1;
             }
         }
-        outputs
+    }
+
+    /// Values that only the nodes just run still needed.
+    fn forget(&mut self, from: usize, to: usize) {
+        for (named, until) in &self.parts.net.named {
+            if (from..to).contains(until) && self.parts.last_uses[*named] == *until {
+                self.values[*named] = None;
+            }
+        }
+    }
+
+    fn node(&mut self, sim: &Sim, view: View, index: usize) {
+        let node = &self.parts.net.nodes[index];
+        if matches!(node.op, Op::Image | Op::Feed { .. }) {
+            return;
+        }
+        let mut inputs: Vec<Tensor> = Vec::new();
+        for input in &node.inputs {
+            let last = self.parts.last_uses[*input] <= index;
+            let value = if last { self.values[*input].take() } else { self.values[*input].clone() };
+            // The same value may be read twice.
+            inputs.extend(value.or_else(|| inputs.first().cloned()));
+        }
+        // A node without inputs only holds parameters.
+        if inputs.len() != node.inputs.len() || inputs.is_empty() {
+            return;
+        }
+        let at = At {
+            sim,
+            view,
+            params: &self.parts.params[index],
+            linear: self.parts.linears.get(&index),
+            from: node.inputs.first().map_or(self.dims[index], |input| self.dims[*input]),
+            elements: view.batch * self.dims[index].elements(),
+        };
+        let value = at.apply(&node.op, inputs);
+        if matches!(node.op, Op::Output) {
+            self.outputs.push(value);
+        } else {
+            self.values[index] = Some(value);
+        }
+    }
+
+    /// Nodes `from..to` under `torch.utils.checkpoint`: what they read from before is kept, they run again in backward.
+    fn region(&mut self, sim: &Sim, view: View, from: usize, to: usize) {
+        let nodes = &self.parts.net.nodes[from..to];
+        let mut read: Vec<usize> =
+            nodes.iter().flat_map(|node| &node.inputs).copied().filter(|input| *input < from).collect();
+        let first = read.first().copied();
+        read.sort_unstable();
+        read.dedup();
+        let mut outside: Vec<(usize, Tensor)> = Vec::new();
+        for index in read {
+            let last = self.parts.last_uses[index] < to;
+            let value = if last { self.values[index].take() } else { self.values[index].clone() };
+            outside.extend(value.map(|value| (index, value)));
+        }
+        let Some((_, input)) = outside.iter().find(|(index, _)| Some(*index) == first) else { return };
+        let input = input.clone();
+        let (parts, dims) = (Rc::clone(self.parts), Rc::clone(&self.dims));
+        let inner = View { checkpoint: false, ..view };
+        self.values[to - 1] = Some(sim.checkpoint(&input, move |sim, x| {
+            let mut values = vec![None; parts.net.nodes.len()];
+            for (index, value) in &outside {
+                values[*index] = Some(if Some(*index) == first { x.clone() } else { value.clone() });
+            }
+            let mut walk = Walk { parts: &parts, dims: Rc::clone(&dims), values, outputs: Vec::new() };
+            walk.range(sim, inner, from, to);
+            walk.values[to - 1].take().unwrap_or_else(|| x.clone())
+        }));
     }
 }
 
@@ -115,6 +236,7 @@ struct At<'a> {
     sim: &'a Sim,
     view: View,
     params: &'a [Tensor],
+    linear: Option<&'a Projection>,
     /// Size of the first input, batch left out.
     from: Dims,
     /// Of the result, batch included.
@@ -142,7 +264,27 @@ impl At<'_> {
             Op::Act { kind, in_place } => activation(sim, x, kind, in_place),
             Op::MaxPool { .. } => sim.max_pool(&x, self.elements),
             Op::GlobalPool | Op::GridPool { .. } | Op::Upsample { .. } => sim.resize(&x, self.elements),
-            Op::Linear { d_in, d_out, .. } => sim.linear(&x, param(0), self.params.get(1), d_in, d_out),
+            Op::Linear { .. } => match self.linear {
+                Some(projection) => projection.run(sim, &x),
+                None => x,
+            },
+            Op::GroupNorm { channels, groups } => {
+                let rows = self.view.batch * groups;
+                sim.group_norm(&x, param(0), param(1), rows, self.view.batch * channels)
+            }
+            Op::Scale => sim.scale(x),
+            Op::Geglu => {
+                let halves = sim.split(&x, &[x.elements() / 2; 2]);
+                drop(x);
+                let gate = sim.of_input(&halves[1]);
+                sim.mul(&halves[0], gate)
+            }
+            Op::Lookup { width, .. } => sim.embedding(param(0), x.elements(), width),
+            Op::Positions { .. } => sim.add(x, param(0)),
+            Op::Sdpa { heads, causal } => {
+                let (key, value) = (inputs.remove(0), inputs.remove(0));
+                self.dot_products([x, key, value], heads, causal)
+            }
             Op::Add { in_place: true } => sim.add_in_place(x, &inputs.remove(0)),
             Op::Add { in_place: false } => sim.add(x, inputs.remove(0)),
             Op::Gate => sim.mul(x, inputs.remove(0)),
@@ -173,7 +315,7 @@ impl At<'_> {
                 drop(padded);
                 sim.cat(&parts.iter().collect::<Vec<_>>())
             }
-            Op::Image | Op::Flatten | Op::Output => x,
+            Op::Image | Op::Feed { .. } | Op::Flatten | Op::Output => x,
         }
     }
 
@@ -216,6 +358,30 @@ impl At<'_> {
         // cuDNN lays its result out like the query: sequence first already. The others' is batch first.
         let out = if kernel == Kernel::Cudnn { out } else { sim.copy(out) };
         sim.linear(out, &self.params[2], Some(&self.params[3]), width, width)
+    }
+
+    /// Query, key and value in rows, heads side by side. Every fused kernel lays its result out so too.
+    fn dot_products(&self, rows: [Tensor; 3], heads: u64, causal: bool) -> Tensor {
+        let sim = self.sim;
+        let [query, key, value] = rows.map(|t| {
+            let elements = t.elements();
+            sim.view(&sim.lower(&t), elements)
+        });
+        let width = self.from.channels / heads.max(1);
+        let places = |t: &Tensor| t.elements() / (self.view.batch * self.from.channels).max(1);
+        let call = Heads {
+            batch: self.view.batch,
+            query_length: places(&query),
+            key_length: places(&key),
+            heads,
+            kv_heads: heads,
+            width,
+            value_width: width,
+        };
+        let kernel = Kernel::select(query.dtype(), false, false, call, self.view.mode.offers);
+        let out =
+            sim.attention(Call { kernel, heads: call, dropout: 0.0, causal }, [&query, &key, &value], None);
+        if kernel == Kernel::Math { sim.copy(out) } else { out }
     }
 
     fn window_attention(&self, x: &Tensor, width: u64, heads: u64, window: u64, shifted: bool) -> Tensor {

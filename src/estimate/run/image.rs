@@ -2,7 +2,7 @@
 
 use super::optimizer::{OptimizerState, Trained};
 use super::{Trace, mode};
-use crate::estimate::families::{ImageNet, Make, Storage, View};
+use crate::estimate::families::{Fed, ImageNet, Make, Storage, View};
 use crate::estimate::outcome::Moment;
 use crate::estimate::plan::{Method, Plan};
 use crate::estimate::sim::{Category, Offers, Sim, Tensor};
@@ -22,14 +22,15 @@ pub(crate) fn image(sim: &Sim, net: &Net, plan: &Plan, offers: Offers, workspace
     };
     let resolution = plan.resolution.unwrap_or(net.resolution);
     let net = &net.clone().at(resolution);
-    let model = sim.charged(Category::Weights, || ImageNet::new(sim, make, net));
-    let view = View { batch: plan.batch, resolution, mode: mode(plan, offers) };
+    let model = sim.charged(Category::Weights, || ImageNet::new(sim, make, net, None));
+    let view = View { batch: plan.batch, resolution, mode: mode(plan, offers), checkpoint: false };
     let pixels = plan.batch.saturating_mul(resolution * resolution);
     let labels = match net.goal {
         Goal::Classes => plan.batch,
         Goal::Pixels => pixels,
         // A few boxes an image.
         Goal::Boxes => plan.batch * 64,
+        Goal::Noise => 1,
     };
     let images = sim.charged(Category::Inputs, || sim.empty(3 * pixels, plan.param_dtype));
     let targets = sim.charged(Category::Inputs, || sim.empty(labels, DType::Int64));
@@ -46,10 +47,11 @@ pub(crate) fn image(sim: &Sim, net: &Net, plan: &Plan, offers: Offers, workspace
 }
 
 fn infer(sim: &Sim, model: &ImageNet, plan: &Plan, images: &Tensor, view: View, workspace: u64) {
+    let fed = Fed { images: Some(images.clone()), ..Fed::default() };
     let workspace = model.has_matrices().then(|| workspaces(sim, workspace));
     sim.allocator().enter(Moment::Forward);
     sim.with_grad(false, || {
-        let run = || sim.charged(Category::Activations, || model.run(sim, images, view));
+        let run = || sim.charged(Category::Activations, || model.run(sim, &fed, view));
         // The first result is still bound while the second is made.
         let first = sim.with_autocast(plan.autocast.dtype(), run);
         let second = sim.with_autocast(plan.autocast.dtype(), run);
@@ -58,7 +60,13 @@ fn infer(sim: &Sim, model: &ImageNet, plan: &Plan, images: &Tensor, view: View, 
     drop(workspace);
 }
 
-fn workspaces(sim: &Sim, bytes: u64) -> Tensor {
+/// What the optimizer steps.
+pub(super) fn trained(model: &ImageNet) -> Vec<Trained> {
+    let all = model.parameters().into_iter();
+    all.filter(Tensor::is_parameter).map(|tensor| Trained { tensor }).collect()
+}
+
+pub(super) fn workspaces(sim: &Sim, bytes: u64) -> Tensor {
     sim.charged(Category::Workspaces, || sim.empty(bytes, DType::Int8))
 }
 
@@ -70,11 +78,8 @@ fn train(
     view: View,
     workspace: u64,
 ) {
-    let trained: Vec<Trained> = model
-        .parameters()
-        .filter(|tensor| tensor.is_parameter())
-        .map(|tensor| Trained { tensor: tensor.clone() })
-        .collect();
+    let trained = trained(model);
+    let fed = Fed { images: Some(images.clone()), ..Fed::default() };
     let mut state = OptimizerState::default();
     let mut held: Vec<Tensor> = Vec::new();
     let mut spaces: Vec<Tensor> = Vec::new();
@@ -86,7 +91,7 @@ fn train(
                 spaces.push(workspaces(sim, workspace));
             }
             let (loss, outputs) = sim.with_autocast(plan.autocast.dtype(), || {
-                let outputs = sim.charged(Category::Activations, || model.run(sim, images, view));
+                let outputs = sim.charged(Category::Activations, || model.run(sim, &fed, view));
                 sim.allocator().enter(Moment::Loss);
                 (loss(sim, model.net(), &outputs, targets), outputs)
             });

@@ -1,12 +1,14 @@
 //! A plan run in the simulator: loading, a few training steps or one request, with the memory of each moment.
 
 mod build;
+mod diffusion;
 mod generate;
 mod image;
 mod optimizer;
 mod train;
 
 pub(crate) use build::{Built, build};
+pub(crate) use diffusion::diffusion;
 pub(crate) use generate::generate;
 pub(crate) use image::image;
 pub(crate) use train::train;

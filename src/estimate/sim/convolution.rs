@@ -56,6 +56,36 @@ impl Sim {
         })
     }
 
+    /// `F.group_norm` (`group_norm_kernel.cu`): mean and reciprocal deviation of so many `rows` (groups of all samples) are
+    /// kept beside the input, which autocast makes fp32; backward sums over `columns` (channels of all samples) first.
+    pub(crate) fn group_norm(
+        &self,
+        x: &Tensor,
+        weight: &Tensor,
+        bias: &Tensor,
+        rows: u64,
+        columns: u64,
+    ) -> Tensor {
+        let x = self.upper(x);
+        let (weight, bias) = (self.upper(weight), self.upper(bias));
+        let out = self.empty(x.elements(), x.dtype());
+        let stats = (self.empty(rows, DType::Fp32), self.empty(rows, DType::Fp32));
+        let inputs = [&x, &weight, &bias];
+        if !self.taped(&inputs) {
+            return out;
+        }
+        let kept = [self.save(&x), self.save(&stats.0), self.save(&stats.1)];
+        let wants = inputs.map(Tensor::wants_grad);
+        let (sizes, dtype) = (inputs.map(Tensor::elements), x.dtype());
+        self.node(&out, &inputs, move |sim, grad| {
+            let held: Vec<_> = kept.iter().map(|k| k.get(sim)).collect();
+            let outs = [0, 1, 2].map(|at| wants[at].then(|| sim.empty(sizes[at], dtype)));
+            drop([0; 2].map(|_| sim.empty(columns, DType::Fp32)));
+            drop((grad, held));
+            outs.into()
+        })
+    }
+
     /// An activation in place whose gradient is one of its result (ReLU).
     pub(crate) fn in_place_of_result(&self, x: Tensor) -> Tensor {
         if !self.taped(&[&x]) {

@@ -141,6 +141,7 @@ impl Encoder {
             heads: self.heads,
             extras: Vec::new(),
             net: None,
+            pipeline: None,
             exactness: Exactness::Exact,
         }
     }

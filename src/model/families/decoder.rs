@@ -192,6 +192,7 @@ impl Recipe {
             heads: vec![lm, classify, head(HeadTask::Base)],
             extras: Vec::new(),
             net: None,
+            pipeline: None,
             exactness: Exactness::Exact,
         }
     }

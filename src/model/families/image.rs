@@ -28,6 +28,7 @@ fn shape(c: &Config, net: Net) -> ModelShape {
         heads: vec![own],
         extras: Vec::new(),
         net: Some(net),
+        pipeline: None,
         exactness: Exactness::Exact,
     }
 }

@@ -2,6 +2,7 @@
 
 mod bert;
 mod decoder;
+mod diffusion;
 mod gemma;
 mod gpt;
 mod image;
@@ -106,7 +107,14 @@ pub(super) fn read(config: &Config) -> Result<(ModelShape, Vec<Message>), Proble
     if let Some(reader) = reader(config.model_type()) {
         return Ok((reader(config)?, Vec::new()));
     }
-    let named = if config.model_type().is_empty() { image::named(config)? } else { None };
+    let named = if config.model_type().is_empty() {
+        match diffusion::named(config)? {
+            Some(shape) => Some(shape),
+            None => image::named(config)?,
+        }
+    } else {
+        None
+    };
     if let Some(shape) = named {
         return Ok((shape, Vec::new()));
     }

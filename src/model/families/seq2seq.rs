@@ -97,6 +97,7 @@ fn model(c: &Config, hidden: u64, embed: Embeddings, stacks: Vec<Stack>, lm: Hea
         head: lm,
         extras: Vec::new(),
         net: None,
+        pipeline: None,
         exactness: Exactness::Exact,
     }
 }

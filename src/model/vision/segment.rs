@@ -139,6 +139,6 @@ fn yolo(name: &str, depth: f64, width: f64, max_channels: u64, classes: u64) -> 
         bias: false,
         frozen: true,
     };
-    net.nodes.push(super::Node { op: bins, inputs: Vec::new() });
+    net.nodes.push(super::Node { op: bins, inputs: Vec::new(), module: String::new() });
     Net { multiple_of: 32, ..net }
 }
