@@ -110,9 +110,12 @@ pub fn resolve(asked: &Asked, model: &ModelFacts) -> Result<Plan, Problem> {
         attention: asked.attention.unwrap_or(Attention::Sdpa),
         lora_rank: adapters.then(|| asked.lora_rank.unwrap_or(DEFAULT_LORA_RANK)),
         lora_targets: adapters.then(|| {
-            let usual = || match model.diffusion {
-                true => LoraTargets::Named(LORA_TARGETS.map(str::to_owned).to_vec()),
-                false => LoraTargets::default(),
+            let usual = || {
+                if model.diffusion {
+                    LoraTargets::Named(LORA_TARGETS.map(str::to_owned).to_vec())
+                } else {
+                    LoraTargets::default()
+                }
             };
             asked.lora_targets.clone().unwrap_or_else(usual)
         }),

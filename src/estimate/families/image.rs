@@ -45,13 +45,15 @@ pub(crate) struct Fed {
     pub(crate) others: Vec<(Feed, Tensor)>,
 }
 
+/// Which linear layers get adapters, by the last part of their name.
+pub(crate) type PicksNames<'a> = &'a dyn Fn(&str) -> bool;
+
 impl ImageNet {
-    /// `lora`: adapters, and the linear layers that get them by the last part of their name.
     pub(crate) fn new(
         sim: &Sim,
         make: Make,
         net: &Net,
-        lora: Option<(LoraPlan, &dyn Fn(&str) -> bool)>,
+        lora: Option<(LoraPlan, PicksNames<'_>)>,
     ) -> ImageNet {
         let mut buffers = Vec::new();
         let mut linears = BTreeMap::new();

@@ -16,7 +16,7 @@ mod sliced_loss;
 mod weights;
 
 pub(crate) use block::Picks;
-pub(crate) use image::{Fed, ImageNet, View};
+pub(crate) use image::{Fed, ImageNet, PicksNames, View};
 pub(crate) use loss::{cross_entropy, label_loss};
 pub(crate) use network::{Manner, Network, upcasts_logits};
 pub(crate) use pass::{AttentionMode, KvLayer, Pass};

@@ -9,7 +9,7 @@
 use super::image::{trained, workspaces};
 use super::optimizer::OptimizerState;
 use super::{Trace, mode};
-use crate::estimate::families::{Fed, ImageNet, LoraPlan, Make, Storage, View};
+use crate::estimate::families::{Fed, ImageNet, LoraPlan, Make, PicksNames, Storage, View};
 use crate::estimate::outcome::Moment;
 use crate::estimate::plan::{LoraTargets, Method, Plan};
 use crate::estimate::sim::{Category, Offers, Sim, Tensor};
@@ -90,12 +90,7 @@ impl Run<'_> {
             dtype: plan.habits.adapter_dtype,
         });
         sim.charged(Category::Weights, || {
-            ImageNet::new(
-                sim,
-                make,
-                &self.pipeline.unet,
-                lora.map(|lora| (lora, &picks as &dyn Fn(&str) -> bool)),
-            )
+            ImageNet::new(sim, make, &self.pipeline.unet, lora.map(|lora| (lora, &picks as PicksNames<'_>)))
         })
     }
 
