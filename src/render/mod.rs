@@ -5,6 +5,7 @@ pub mod junit;
 pub mod markdown;
 pub mod page;
 pub mod pages;
+mod stacked;
 mod svg;
 pub mod table;
 

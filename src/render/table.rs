@@ -9,6 +9,7 @@ use comfy_table::{
 
 use super::Look;
 use super::page::{Block, Cell, Page, Table, Tone};
+use super::stacked;
 use crate::words::{Message, wrap};
 
 /// Of what is narrower, the terminal breaks the lines itself.
@@ -28,10 +29,15 @@ pub fn render(page: &Page, look: Look) -> String {
                 let mut table = empty(look);
                 table.load_style(comfy_table::presets::NOTHING);
                 for (name, cell) in facts {
-                    table
-                        .add_row(vec![BoxCell::new(format!(" {}", name.text(look.lang))), boxed(cell, look)]);
+                    table.add_row(vec![BoxCell::new(name.text(look.lang)), boxed(cell, look)]);
+                }
+                if let Some(names) = table.column_mut(0) {
+                    names.set_padding((2, 1));
                 }
                 let _ = writeln!(out, "{}", trimmed(&table.to_string()));
+            }
+            Block::Table(table) if stacked::is_due(table, look) => {
+                let _ = writeln!(out, "{}", stacked::render(table, look));
             }
             Block::Table(table) => {
                 let _ = writeln!(out, "{}", trimmed(&boxed_table(table, look).to_string()));
@@ -108,16 +114,30 @@ fn color_of(tone: Tone) -> Option<Color> {
     }
 }
 
-/// Lines as they are, without the blanks that pad a box's last column.
+/// Lines as they are, without the blanks that pad a box's last column, inside of its colour or not.
 fn trimmed(text: &str) -> String {
-    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+    let line = |line: &str| {
+        let (body, codes) = line.trim_end().rsplit_once(ESCAPE).map_or((line, ""), |(body, code)| {
+            if code.ends_with('m') && !code.contains(' ') { (body, code) } else { (line, "") }
+        });
+        let body = body.trim_end();
+        if codes.is_empty() { body.to_owned() } else { format!("{body}{ESCAPE}{codes}") }
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
+const ESCAPE: char = '\u{1b}';
+
 /// A line outside a box, coloured with the same few SGR codes that the boxes use.
-fn paint(text: &str, tone: Tone, bold: bool, look: Look) -> String {
+pub(super) fn paint(text: &str, tone: Tone, bold: bool, look: Look) -> String {
     if !look.color {
         return text.to_owned();
     }
+    // Line by line: a box would pad them all to one width.
+    text.lines().map(|line| paint_line(line, tone, bold)).collect::<Vec<_>>().join("\n")
+}
+
+fn paint_line(text: &str, tone: Tone, bold: bool) -> String {
     let mut cell = BoxCell::new(text);
     if bold {
         cell = cell.add_attribute(Attribute::Bold);

@@ -7,5 +7,6 @@ mod estimate;
 #[cfg(target_os = "linux")]
 mod probe;
 mod readme;
+mod shown;
 mod support;
 mod verdict;

@@ -13,6 +13,7 @@ pub(crate) struct Run {
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     stdin: Vec<u8>,
+    in_repository: bool,
 }
 
 /// What came out, with the folder's path replaced by `DIR`.
@@ -31,6 +32,7 @@ impl Run {
             args: args.split_whitespace().map(OsString::from).collect(),
             env: Vec::new(),
             stdin: Vec::new(),
+            in_repository: false,
         }
     }
 
@@ -41,6 +43,12 @@ impl Run {
 
     pub(crate) fn env(mut self, name: &str, value: impl Into<OsString>) -> Run {
         self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Runs in the repository's root rather than in a folder of its own.
+    pub(crate) fn in_repository(mut self) -> Run {
+        self.in_repository = true;
         self
     }
 
@@ -77,7 +85,11 @@ impl Run {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.folder.path())
             .envs(self.env.iter().map(|(name, value)| (name, value)))
-            .current_dir(self.folder.path())
+            .current_dir(if self.in_repository {
+                Path::new(env!("CARGO_MANIFEST_DIR"))
+            } else {
+                self.folder.path()
+            })
             .write_stdin(self.stdin.clone())
             .output()
             .expect("the binary ran");

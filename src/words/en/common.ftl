@@ -31,4 +31,5 @@ line-error = error: { $text }
 line-hint = hint: { $text }
 line-note = note: { $text }
 no-value = –
+labelled = { $label }: { $value }
 interval-bytes = { $expected } ({ $low } – { $high })

@@ -31,4 +31,5 @@ line-error = 错误：{ $text }
 line-hint = 提示：{ $text }
 line-note = 注意：{ $text }
 no-value = –
+labelled = { $label }：{ $value }
 interval-bytes = { $expected }（{ $low } – { $high }）
