@@ -1,5 +1,6 @@
 //! How a report meets its reader: terminals of 80 and 40 columns, colours, pipes that end early, machines with
 //! nothing but the binary.
+#![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
 use std::ffi::OsStr;
 use std::io::Read as _;
