@@ -1,6 +1,7 @@
 //! Public reports of memory, one configuration each: every one within the band around what was seen, or explained.
 
 #![expect(clippy::unwrap_used, reason = "a broken fixture should fail loudly")]
+#![expect(clippy::print_stdout, reason = "the table of what was said of each report")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
