@@ -7,6 +7,7 @@ mod estimate;
 #[cfg(target_os = "linux")]
 mod probe;
 mod readme;
+mod recording;
 mod shown;
 mod support;
 mod verdict;

@@ -25,7 +25,7 @@ fn transcripts(readme: &str) -> Vec<Transcript> {
 }
 
 /// stdout, and stderr after it, as a terminal without colours would show them, in the repository's root.
-fn printed(command: &str) -> String {
+pub(crate) fn printed(command: &str) -> String {
     let (command, head) = match command.split_once(" | head -n ") {
         Some((command, lines)) => (command, lines.parse::<usize>().expect("a number of lines")),
         None => (command, usize::MAX),
