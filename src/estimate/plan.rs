@@ -193,6 +193,9 @@ pub struct Habits {
     pub optimizer_impl: OptimizerImpl,
     /// The model's outputs (the logits) stay alive while backward runs.
     pub keep_outputs: bool,
+    /// They do so until the next step's take their name: a loop in the body of a script, not in a function.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outputs_outlive_step: bool,
     /// Tokens of one slice of a chunked loss.
     pub loss_chunk_tokens: Option<u64>,
     /// accelerate's wrapper: outputs are converted to fp32 at the end of an autocast forward pass.

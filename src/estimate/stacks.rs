@@ -120,6 +120,7 @@ pub(super) fn habits(setting: Setting) -> Habits {
         optimizer_impl,
         // `loss = model(**batch).loss`: the logits die with the statement. A loop that names the outputs keeps them.
         keep_outputs: false,
+        outputs_outlive_step: false,
         loss_chunk_tokens: (loss == LossKernel::Chunked).then(|| chunk_tokens(stack, tokens, vocab)),
         fp32_outputs: !plain && autocast != Autocast::None,
         kbit_upcast: method == Method::Qlora

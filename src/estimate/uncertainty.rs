@@ -89,10 +89,10 @@ impl Doubt {
 }
 
 /// Reserved but not allocated at the peak. Which free block a request finds depends on addresses, which the driver
-/// chooses, and on what loading left behind: 3 % of what is allocated, segments of the large pool, and upwards most
+/// chooses, and on what loading left behind: 2.5 to 3 % of what is allocated, segments of the large pool, and upwards most
 /// of one more segment for the largest tensor (`largest`), which finds a hole of its size or does not.
 pub(super) fn cached(bytes: Bytes, allocated: ByteRange, largest: Bytes) -> ByteRange {
-    let below = allocated.expected.scaled(0.03) + Bytes(30 * MIB);
+    let below = allocated.expected.scaled(0.025) + Bytes(30 * MIB);
     let above = allocated.expected.scaled(0.03) + Bytes(30 * MIB) + largest.scaled(0.6);
     Span { low: bytes.saturating_sub(below), expected: bytes, high: bytes + above }
 }

@@ -63,7 +63,8 @@ fn targets(v: &Value) -> Option<LoraTargets> {
 
 /// A row in the words of `memory.json`.
 fn row(v: &Value, keep_outputs: bool) -> Case {
-    let (mut shape, _) = read_config(&v["config"].to_string()).unwrap_or_else(|e| panic!("{}: {e:?}", v["id"]));
+    let (mut shape, _) =
+        read_config(&v["config"].to_string()).unwrap_or_else(|e| panic!("{}: {e:?}", v["id"]));
     let head = match (text(&v["kind"]), text(&v["task"])) {
         (_, "cls") => HeadTask::Classification,
         ("mlm", _) => HeadTask::MaskedLm,
@@ -101,6 +102,7 @@ fn row(v: &Value, keep_outputs: bool) -> Case {
     let facts = ModelFacts { vocab: Some(shape.vocab), ..ModelFacts::default() };
     let mut plan = resolve(&asked, &facts).unwrap();
     plan.habits.keep_outputs = keep_outputs && !trainer;
+    plan.habits.outputs_outlive_step = plan.habits.keep_outputs;
     if plan.trains() {
         plan.generate = v["target"].as_u64();
     }
@@ -144,7 +146,7 @@ fn config(path: &str) -> String {
     std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"))
 }
 
-/// Loops that name the model's outputs and keep them; `grads_resident`: gradients live through the next forward pass.
+/// Steps in a function that names the model's outputs (fitcheck's `one_step`); `grads_resident`: gradients live through the next forward pass.
 pub(crate) fn published() -> Vec<Case> {
     // Their inference rows are one forward pass with all logits, not generation.
     let rows = PUBLISHED.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());

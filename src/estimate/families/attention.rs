@@ -6,9 +6,10 @@ use super::norm::NormLayer;
 use super::pass::{KvLayer, Pass};
 use super::quirks::Quirks;
 use super::rope::{Rope, rotate};
+use super::scores::Written;
 use super::weights::{Make, Projection};
 use crate::estimate::sim::{Call, Category, Heads, Kernel, Sim, Tensor};
-use crate::model::{Attention, DType, Position, QkNorm, QkvLayout};
+use crate::model::{Attention, Position, QkNorm, QkvLayout};
 
 pub(crate) struct AttentionLayer {
     pub(super) facts: Attention,
@@ -17,13 +18,13 @@ pub(crate) struct AttentionLayer {
     key_norm: Option<NormLayer>,
     /// Norms of the latents, query's first.
     pub(super) latent_norms: Vec<NormLayer>,
-    extras: Vec<Tensor>,
+    pub(super) extras: Vec<Tensor>,
     pub(super) rope: Option<Rope>,
-    dropout: f64,
+    pub(super) dropout: f64,
     pub(super) index: usize,
     /// Positions on either side that scores are computed for (`DeBERTa`).
-    relative: Option<u64>,
-    quirks: Quirks,
+    pub(super) relative: Option<u64>,
+    pub(super) quirks: Quirks,
 }
 
 impl AttentionLayer {
@@ -183,7 +184,10 @@ impl AttentionLayer {
         };
         let bias = self.bias(sim, pass, keys, cross);
         if pass.mode.eager {
-            return self.eager(sim, pass, heads, [query, key, value], bias.as_ref());
+            let written = Written { layer: self, pass, heads, bias: bias.as_ref() };
+            let (out, weights) = written.run(sim, [query, key, value]);
+            pass.returned.replace(Some(weights));
+            return out;
         }
         let mask = if cross { None } else { pass.mask_of(facts.window) };
         // T5's bias is permuted: its last dimension is not contiguous, which no fused kernel takes.
@@ -223,54 +227,6 @@ impl AttentionLayer {
             _ if cross && pass.position_bias.is_some() => Some(sim.empty(area, pass.dtype)),
             _ => None,
         }
-    }
-
-    /// `eager_attention_forward`: scores, mask, softmax in fp32, cast, dropout, product.
-    fn eager(
-        &self,
-        sim: &Sim,
-        pass: &Pass,
-        h: Heads,
-        [query, key, value]: [&Tensor; 3],
-        bias: Option<&Tensor>,
-    ) -> Tensor {
-        let whole = h.batch * h.heads * h.key_length;
-        let key = sim.repeat(key, whole * h.width);
-        let value = sim.repeat(value, whole * h.value_width);
-        let size = whole * h.query_length;
-        let mut scores = {
-            let raw = sim.matmul(sim.rows(query), sim.rows(&key), size);
-            sim.scale(raw)
-        };
-        if let Some(span) = self.relative {
-            // Content to position and position to content: products with the relative table, gathered and added.
-            let rows = h.batch * h.heads * h.query_length;
-            for _ in 0..2 {
-                let wide = sim.matmul(sim.rows(query), sim.rows(&key), rows * 2 * span);
-                let gathered = sim.gather(&wide, size);
-                drop(wide);
-                scores = sim.add(&scores, &gathered);
-            }
-        }
-        if self.facts.softcap.is_some() {
-            scores = sim.scale(scores);
-            scores = sim.of_result(scores);
-            scores = sim.scale(scores);
-        }
-        if let Some(bias) = bias {
-            scores = sim.add(&scores, bias);
-        }
-        if let Some(mask) = pass.mask_of(self.facts.window).filter(|_| self.facts.causal) {
-            scores = sim.add(&scores, mask);
-        }
-        scores = {
-            let wide = (!self.quirks.narrow_softmax).then_some(DType::Fp32);
-            let soft = sim.softmax(&scores, wide);
-            sim.to(soft, query.dtype())
-        };
-        let weights = if pass.training { sim.dropout(&scores, self.dropout) } else { scores.clone() };
-        let out = sim.matmul(&weights, &value, h.batch * h.heads * h.query_length * h.value_width);
-        sim.copy(out)
     }
 }
 

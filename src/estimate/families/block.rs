@@ -95,9 +95,17 @@ impl Block {
     }
 
     pub(crate) fn run(&self, sim: &Sim, x: &Tensor, pass: &Pass) -> Tensor {
-        if self.parallel {
-            return self.side_by_side(sim, x, pass);
+        // The names of the layer before hold its weights until this one is done; this one's own hold them to its end.
+        let before = pass.returned.take().filter(|_| self.quirks.weights_live_on);
+        let out = if self.parallel { self.side_by_side(sim, x, pass) } else { self.in_turn(sim, x, pass) };
+        drop(before);
+        if !self.quirks.weights_live_on {
+            pass.returned.take();
         }
+        out
+    }
+
+    fn in_turn(&self, sim: &Sim, x: &Tensor, pass: &Pass) -> Tensor {
         let normed = self.normed(sim, NormSite::AttentionIn, x);
         let mut hidden = self.attention.run(sim, &normed, pass, None);
         let named = self.quirks.names_live_on.then(|| (normed.clone(), hidden.clone()));

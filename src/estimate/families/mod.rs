@@ -12,6 +12,7 @@ mod norm;
 mod pass;
 mod quirks;
 mod rope;
+mod scores;
 mod sliced_loss;
 mod weights;
 

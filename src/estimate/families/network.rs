@@ -292,7 +292,15 @@ impl Network {
         let pass = Rc::new(pass);
         for block in &stack.blocks {
             let (own, told) = (Rc::clone(block), Rc::clone(&pass));
-            let run = move |sim: &Sim, x: &Tensor| own.run(sim, x, &told);
+            let again = std::cell::Cell::new(false);
+            let run = move |sim: &Sim, x: &Tensor| {
+                let out = own.run(sim, x, &told);
+                // What a second run hands back beside its output is nobody's.
+                if again.replace(true) {
+                    told.returned.take();
+                }
+                out
+            };
             hidden = match flavour {
                 None => block.run(sim, &hidden, &pass),
                 Some(CheckpointFlavour::NonReentrant) => sim.checkpoint(&hidden, run),
@@ -307,6 +315,7 @@ impl Network {
             hidden = project.run(sim, &hidden);
         }
         drop(held);
+        pass.returned.take();
         hidden
     }
 

@@ -43,6 +43,8 @@ pub(crate) struct Pass {
     /// The encoder's output.
     pub(crate) memory: Option<Tensor>,
     pub(crate) cache: Option<Rc<Vec<RefCell<KvLayer>>>>,
+    /// Attention weights as the last layer handed them back.
+    pub(crate) returned: Rc<RefCell<Option<Tensor>>>,
 }
 
 impl Pass {
@@ -61,6 +63,7 @@ impl Pass {
             window_mask: None,
             memory: None,
             cache: None,
+            returned: Rc::default(),
         }
     }
 

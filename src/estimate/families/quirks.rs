@@ -1,5 +1,7 @@
 //! Habits of single modelling files that no dimension tells (transformers 5.17), by `model_type`.
 
+use super::scores::ScoreStyle;
+
 /// Independent facts of a family's code.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one independent fact of a family")]
@@ -22,6 +24,10 @@ pub(crate) struct Quirks {
     pub(crate) mask_buffers: u64,
     /// Logits are added a bias in a new tensor (BART).
     pub(crate) shifts_logits: bool,
+    /// How eager attention is written.
+    pub(crate) scores: ScoreStyle,
+    /// `outputs = block(...)`: a layer's attention weights live until the next layer is done.
+    pub(crate) weights_live_on: bool,
 }
 
 impl Quirks {
@@ -71,6 +77,11 @@ impl Quirks {
                 "gpt_bigcode" => 1,
                 _ => 0,
             },
+            scores: ScoreStyle::of(model_type),
+            weights_live_on: matches!(
+                model_type,
+                "bloom" | "falcon" | "gpt_neo" | "gptj" | "codegen" | "mpt" | "mpnet"
+            ),
             shifts_logits: matches!(model_type, "bart" | "mbart" | "pegasus" | "marian" | "blenderbot"),
         }
     }

@@ -54,6 +54,9 @@ pub(crate) fn train(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan, w
             drop(loss);
         }
         sim.allocator().enter(Moment::OptimizerStep);
+        if !plan.habits.outputs_outlive_step {
+            held = None;
+        }
         state.step(sim, plan.optimizer, plan.habits.optimizer_impl, &trained);
         for one in &trained {
             one.tensor.drop_gradient();

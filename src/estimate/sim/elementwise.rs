@@ -282,8 +282,45 @@ impl Sim {
         self.node(&out, &[&x], move |sim, grad| {
             let result = kept.get(sim);
             let out = sim.empty(grad.elements(), input);
-            drop(result);
+            // `softmax_backward_cuda_out` (`SoftMax.cu`): gradient times result first.
+            let product = sim.empty(grad.elements(), promoted(grad.dtype(), result.dtype()));
+            drop((product, result));
             vec![Some(out)]
+        })
+    }
+
+    /// `torch.max(x, bound)` with a scalar tensor: `x` is kept and compared again.
+    pub(crate) fn maximum(&self, x: &Tensor) -> Tensor {
+        let out = self.empty(x.elements(), x.dtype());
+        if !self.taped(&[x]) {
+            return out;
+        }
+        let kept = self.save(x);
+        self.node(&out, &[x], move |sim, grad| {
+            let x = kept.get(sim);
+            let equal = sim.empty(x.elements(), DType::Bool);
+            let half = sim.empty(grad.elements(), grad.dtype());
+            let out = sim.empty(grad.elements(), grad.dtype());
+            drop((equal, half, x));
+            vec![Some(out)]
+        })
+    }
+
+    /// `x - x.max(-1, keepdim=True).values`, `rows` maxima.
+    pub(crate) fn less_highest(&self, x: &Tensor, rows: u64) -> Tensor {
+        let highest = (self.empty(rows, x.dtype()), self.empty(rows, DType::Int64));
+        let out = self.empty(x.elements(), x.dtype());
+        if !self.taped(&[x]) {
+            return out;
+        }
+        let kept = self.save(&highest.1);
+        self.node(&out, &[x], move |sim, grad| {
+            // The negated gradient is summed by rows, then scattered into zeros and added in place.
+            drop(sim.empty(grad.elements(), grad.dtype()));
+            let index = kept.get(sim);
+            drop(sim.empty(grad.elements(), grad.dtype()));
+            drop(index);
+            vec![Some(grad)]
         })
     }
 
