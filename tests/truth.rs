@@ -66,7 +66,8 @@ fn said(cases: &[Case]) -> String {
         let row = serde_json::json!({"id": case.id, "allocated": span(peak.allocated),
             "reserved": span(peak.reserved), "process": span(peak.process),
             "truth": [case.allocated, case.reserved, case.process]});
-        lines += &format!("{row}\n");
+        lines.push_str(&row.to_string());
+        lines.push('\n');
     }
     lines
 }

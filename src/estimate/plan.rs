@@ -189,6 +189,7 @@ impl From<LoraTargets> for String {
 
 /// What a stack does without being asked: no flag of ours, but gibibytes of difference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a habit of its own")]
 pub struct Habits {
     pub optimizer_impl: OptimizerImpl,
     /// The model's outputs (the logits) stay alive while backward runs.

@@ -61,6 +61,11 @@ pub fn ends_a_program(signal: i32) -> bool {
     matches!(signal, SIGHUP | SIGINT | SIGQUIT | SIGTERM)
 }
 
+/// What Ctrl-C and Ctrl-\\ send.
+pub fn is_of_a_key(signal: i32) -> bool {
+    matches!(signal, SIGINT | SIGQUIT)
+}
+
 /// Ends this process by the signal that ended the child, if that has such a default action.
 pub fn die_of(signal: Option<i32>) {
     if let Some(signal @ (SIGINT | SIGQUIT)) = signal {

@@ -30,6 +30,8 @@ const TICK: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(15);
 /// A signal to a whole job reaches its processes one after the other.
 const SIGNAL_SPREAD: Duration = Duration::from_millis(20);
+/// How much later than the child's end a key's signal is looked for.
+const KEY_SPREAD: Duration = Duration::from_millis(100);
 /// How long a survivor that holds a GPU is given after the child has ended.
 const STRAGGLERS: Duration = Duration::from_secs(2);
 
@@ -179,8 +181,11 @@ impl Supervision {
         }
     }
 
-    fn end(&self, code: Option<i32>, signal: Option<i32>) -> End {
+    fn end(&mut self, code: Option<i32>, signal: Option<i32>) -> End {
         let stopped = self.stop != Stop::No;
+        if signal.is_some_and(signals::is_of_a_key) && self.key.is_none() {
+            self.await_key(signal);
+        }
         let kind = match (stopped, signal) {
             (true, _) => OutcomeKind::StoppedByProbe,
             (false, Some(_)) => OutcomeKind::Signalled,
@@ -194,6 +199,19 @@ impl Supervision {
         };
         let by_keyboard = !stopped && signal.is_some() && signal == self.key;
         End { outcome: Outcome { kind, code, signal }, exit, by_keyboard }
+    }
+
+    /// A key's signal reaches the child and us at once, but the child's end may be heard of first.
+    fn await_key(&mut self, signal: Option<i32>) {
+        let until = Instant::now() + KEY_SPREAD;
+        while let Ok(happening) = self.inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            if let Happening::Signal(arrival) = happening
+                && Some(arrival.signal) == signal
+            {
+                self.key = arrival.by_kernel.then_some(arrival.signal);
+                return;
+            }
+        }
     }
 
     /// A signal that was sent to us alone goes on to the child, once. One that the relay got as well was sent to
