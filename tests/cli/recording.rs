@@ -98,7 +98,7 @@ fn draw() -> String {
 }
 
 #[test]
-fn the_recording_is_what_is_printed() {
+fn the_readmes_recording_is_what_is_printed() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/recording.svg");
     let now = draw();
     if std::env::var_os("ONECARD_UPDATE_README").is_some() {
