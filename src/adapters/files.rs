@@ -142,6 +142,12 @@ pub fn plain(error: &std::io::Error) -> String {
         ErrorKind::PermissionDenied => Some(Message::new("system-permission")),
         ErrorKind::ReadOnlyFilesystem => Some(Message::new("system-read-only")),
         ErrorKind::StorageFull => Some(Message::new("system-full")),
+        ErrorKind::ConnectionRefused => Some(Message::new("system-refused")),
+        ErrorKind::ConnectionReset => Some(Message::new("system-reset")),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
+            Some(Message::new("system-unreachable"))
+        }
+        ErrorKind::TimedOut => Some(Message::new("system-timeout")),
         ErrorKind::NotADirectory => Some(Message::new("system-not-a-folder")),
         _ => None,
     };

@@ -73,7 +73,7 @@ impl Form {
             return None;
         }
         let escaped: Vec<String> = self.literals.iter().map(|literal| regex::escape(literal)).collect();
-        let pattern = Regex::new(&format!("(?s)^{}$", escaped.join("(.+?)"))).ok()?;
+        let pattern = Regex::new(&format!("(?s)^{}$", escaped.join("(.*?)"))).ok()?;
         let found = pattern.captures(english)?;
         let mut values = BTreeMap::new();
         for (at, name) in self.names.iter().enumerate() {

@@ -62,3 +62,53 @@ fn the_readmes_transcripts_are_what_is_printed() {
         std::fs::write(&path, readme).expect("written");
     }
 }
+
+/// Words as a shell separates them, as far as our examples quote.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    for c in line.chars() {
+        match (quote, c) {
+            (Some(end), c) if c == end => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '#' | '|' | '>') if words.last().is_some_and(String::is_empty) => break,
+            (None, ' ') => words.push(String::new()),
+            (_, c) => words.last_mut().expect("never empty").push(c),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[track_caller]
+fn can_be_typed(line: &str) {
+    let parsed = onecard::cli::command(onecard::words::Lang::En, None).try_get_matches_from(words(line));
+    if let Err(error) = parsed {
+        panic!("{line}\n{error}");
+    }
+}
+
+#[test]
+fn every_example_of_the_readme_can_be_typed() {
+    let readme =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("UTF-8");
+    let shell = readme.split("```sh\n").skip(1).map(|rest| rest.split("```").next().expect("a closed fence"));
+    let examples: Vec<&str> =
+        shell.flat_map(str::lines).filter(|line| line.starts_with("onecard ")).collect();
+    assert!(examples.len() >= 8, "in both languages");
+    examples.into_iter().for_each(can_be_typed);
+}
+
+#[test]
+fn every_example_of_the_help_can_be_typed() {
+    let mut seen = 0;
+    for language in ["en", "zh"] {
+        let path = format!("{}/src/words/{language}/help.ftl", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).expect("UTF-8");
+        for line in text.lines().map(str::trim).filter(|line| line.starts_with("onecard ")) {
+            seen += 1;
+            can_be_typed(line);
+        }
+    }
+    assert!(seen >= 8, "in both languages");
+}

@@ -26,6 +26,10 @@ system-permission = permission denied
 system-read-only = read-only file system
 system-full = no space left on device
 system-not-a-folder = not a directory
+system-refused = connection refused
+system-reset = connection reset
+system-unreachable = network unreachable
+system-timeout = timed out
 
 line-error = error: { $text }
 line-hint = hint: { $text }

@@ -26,6 +26,10 @@ system-permission = 权限不足
 system-read-only = 文件系统只读
 system-full = 磁盘空间不足
 system-not-a-folder = 不是目录
+system-refused = 连接被拒绝
+system-reset = 连接被重置
+system-unreachable = 网络不可达
+system-timeout = 超时
 
 line-error = 错误：{ $text }
 line-hint = 提示：{ $text }
