@@ -27,12 +27,15 @@ impl Place {
     /// `onecard -q probe FLAGS -- COMMAND`, not yet started.
     pub(super) fn probe(&self, flags: &[&str], command: &[&str]) -> Command {
         let mut probe = Command::new(ONECARD);
+        // What is said is compared in English, wherever the tests run.
+        probe.env("LC_ALL", "C.UTF-8");
         probe.args(["-q", "probe"]).args(flags).arg("--").args(command).current_dir(self.path());
         probe
     }
 
     pub(super) fn bare(&self, command: &[&str]) -> Command {
         let mut bare = Command::new(command[0]);
+        bare.env("LC_ALL", "C.UTF-8");
         bare.args(&command[1..]).current_dir(self.path());
         bare
     }

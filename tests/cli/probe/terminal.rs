@@ -7,7 +7,11 @@ use super::support::ONECARD;
 #[track_caller]
 fn holds(case: &str) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/probe/terminal.py");
-    let output = Command::new("python3").args([script, case, ONECARD]).output().expect("python3 is needed");
+    let output = Command::new("python3")
+        .args([script, case, ONECARD])
+        .env("LC_ALL", "C.UTF-8")
+        .output()
+        .expect("python3 is needed");
     assert!(output.status.success(), "{case}:\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
