@@ -92,6 +92,8 @@ fn can_be_typed(line: &str) {
 fn every_example_of_the_readme_can_be_typed() {
     let readme =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("UTF-8");
+    // A backslash at the end of a line goes on with the next one.
+    let readme = readme.replace("\\\n", " ");
     let shell = readme.split("```sh\n").skip(1).map(|rest| rest.split("```").next().expect("a closed fence"));
     let examples: Vec<&str> =
         shell.flat_map(str::lines).filter(|line| line.starts_with("onecard ")).collect();
