@@ -1,7 +1,7 @@
 //! onecard: is one GPU enough for this job?
 //!
 //! Data flows one way: `cli` (what was typed) → `commands` (resolve it, call the rest) → `adapters` gather
-//! facts → the domain (`gpu`, `model`, `estimate`, `probe`, `verdict`) computes → `document` and `render` write.
+//! facts → the domain (`gpu`, `model`, `estimate`, `probe`, `recovery`, `verdict`) computes → `document` and `render` write.
 //! The domain has no clock, file, environment, thread or process. `words` holds every sentence for people.
 
 pub mod adapters;
@@ -13,6 +13,7 @@ pub mod exit;
 pub mod gpu;
 pub mod model;
 pub mod probe;
+pub mod recovery;
 pub mod render;
 pub mod units;
 pub mod verdict;

@@ -14,15 +14,16 @@ const MAY: &[(&str, &[&str])] = &[
     ("model", &["units", "words", "document"]),
     ("estimate", &["units", "words", "document", "gpu", "model"]),
     ("probe", &["units", "words", "document", "gpu"]),
+    ("recovery", &["units", "words", "document", "gpu", "probe"]),
     ("verdict", &["units", "words", "document", "gpu", "model", "estimate", "probe"]),
-    ("adapters", &["units", "words", "document", "gpu", "model", "probe"]),
-    ("render", &["units", "words", "document", "gpu", "model", "estimate", "probe", "verdict"]),
-    ("cli", &["units", "words", "gpu", "model", "estimate", "probe", "verdict", "render"]),
+    ("adapters", &["units", "words", "document", "gpu", "model", "probe", "recovery"]),
+    ("render", &["units", "words", "document", "gpu", "model", "estimate", "probe", "recovery", "verdict"]),
+    ("cli", &["units", "words", "gpu", "model", "estimate", "probe", "recovery", "verdict", "render"]),
     (
         "commands",
         &[
-            "units", "words", "document", "exit", "gpu", "model", "estimate", "probe", "verdict", "adapters",
-            "render", "cli", "Streams",
+            "units", "words", "document", "exit", "gpu", "model", "estimate", "probe", "recovery", "verdict",
+            "adapters", "render", "cli", "Streams",
         ],
     ),
 ];

@@ -100,11 +100,67 @@ pub fn newest(seen: &[CheckpointFacts], folder: &Path) -> Option<CheckpointRecor
             && !earlier.starts_with(&path)
     });
     let earlier = earlier.filter(|_| path.is_dir());
-    let size: Bytes = OnDisk::at(&path).ok()?.files.iter().map(|(_, size)| *size).sum();
+    look_at(&path, earlier.map(PathBuf::as_path))
+}
+
+/// A checkpoint of one or several files or folders that were saved together, beside those of the one before it.
+pub fn group(paths: &[PathBuf], before: &[PathBuf]) -> Option<CheckpointRecord> {
+    let there: Vec<&PathBuf> = paths.iter().filter(|path| path.exists()).collect();
+    let mut record: Option<CheckpointRecord> = None;
+    for path in there {
+        let earlier = before.iter().find(|earlier| {
+            path.is_dir() && earlier.is_dir() && !path.starts_with(earlier) && !earlier.starts_with(path)
+        });
+        let Some(seen) = look_at(path, earlier.map(PathBuf::as_path)) else { continue };
+        record = Some(match record {
+            None => seen,
+            Some(so_far) => together(so_far, seen),
+        });
+    }
+    record
+}
+
+fn together(mut a: CheckpointRecord, b: CheckpointRecord) -> CheckpointRecord {
+    a.complete &= b.complete;
+    a.integrity = a.integrity.worse(b.integrity);
+    a.bytes += b.bytes;
+    a.files += b.files;
+    a.damaged.extend(b.damaged);
+    a.problems.extend(b.problems);
+    a
+}
+
+fn look_at(path: &Path, earlier: Option<&Path>) -> Option<CheckpointRecord> {
+    let size: Bytes = OnDisk::at(path).ok()?.files.iter().map(|(_, size)| *size).sum();
     let depth = if size <= READ_WHOLE { Depth::Contents } else { Depth::Extents };
-    let check = inspect(&path, earlier.map(PathBuf::as_path), depth).ok()?;
-    let disk = super::machine::disk_of(&path);
+    let check = inspect(path, earlier, depth).ok()?;
+    let disk = super::machine::disk_of(path);
     Some(CheckpointRecord::of(path.display().to_string(), check, depth, disk))
+}
+
+/// The entry of a folder of checkpoints that was written last, beside the one before it. Hidden entries and those
+/// without any file that holds tensors or state are something else.
+pub fn newest_in(folder: &Path) -> Option<CheckpointRecord> {
+    const HOLDS: [&str; 9] =
+        [".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".distcp", ".pkl", ".npz", ".metadata"];
+    let mut found: Vec<(std::time::SystemTime, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(folder).ok()?.flatten() {
+        let path = entry.path();
+        let Ok(listed) = OnDisk::at(&path) else { continue };
+        let holds = |name: &str| HOLDS.iter().any(|ending| name.ends_with(ending));
+        let hidden = entry.file_name().to_string_lossy().starts_with('.');
+        if !hidden && listed.files.iter().any(|(name, _)| holds(name)) {
+            let newest = listed.files.iter().filter_map(|(name, _)| {
+                let file = if path.is_dir() { path.join(name) } else { path.clone() };
+                fs::metadata(file).ok()?.modified().ok()
+            });
+            found.extend(newest.max().map(|at| (at, path.clone())));
+        }
+    }
+    found.sort();
+    let (_, path) = found.pop()?;
+    let earlier = found.pop().map(|(_, earlier)| earlier);
+    look_at(&path, earlier.as_deref().filter(|earlier| earlier.is_dir() && path.is_dir()))
 }
 
 #[cfg(test)]

@@ -22,3 +22,5 @@ pub mod sampler;
 pub mod stack;
 #[cfg(target_os = "linux")]
 pub mod supervise;
+#[cfg(target_os = "linux")]
+pub mod trial;

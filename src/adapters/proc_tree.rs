@@ -218,6 +218,12 @@ fn listed_pids() -> BTreeSet<u32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// Every process that is not a zombie, with its parent.
+pub fn living_with_parents() -> Vec<(u32, u32)> {
+    let alive = |pid: u32| read_stat(pid).filter(|stat| stat.state != b'Z').map(|stat| (pid, stat.parent));
+    listed_pids().into_iter().filter_map(alive).collect()
+}
+
 fn read_stat(pid: u32) -> Option<Stat> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }

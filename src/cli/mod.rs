@@ -6,6 +6,7 @@ mod env;
 mod estimate;
 mod help;
 mod probe;
+mod recovery;
 mod usage;
 mod values;
 mod verdict;
@@ -18,6 +19,7 @@ pub use env::EnvArgs;
 pub use estimate::EstimateArgs;
 pub use help::command;
 pub use probe::{ProbeArgs, Warmup};
+pub use recovery::RecoveryArgs;
 pub use usage::explain;
 pub use verdict::VerdictArgs;
 
@@ -71,5 +73,7 @@ pub enum Command {
     Probe(Box<ProbeArgs>),
     #[command(hide = true, name = "probe-relay")]
     ProbeRelay,
+    #[command(hide = true, name = "probe-keeper")]
+    ProbeKeeper { token: String, folder: PathBuf },
     Verdict(Box<VerdictArgs>),
 }

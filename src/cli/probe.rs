@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::ArgGroup;
 
+use super::recovery::RecoveryArgs;
 use super::values;
 
 #[derive(Debug, Clone, clap::Args)]
@@ -29,6 +30,8 @@ pub struct ProbeArgs {
     pub no_scan: bool,
     #[arg(long, value_name = "DIR")]
     pub checkpoint_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub recovery: RecoveryArgs,
     #[arg(long, value_name = "JOURNAL")]
     pub recover: Option<PathBuf>,
     #[arg(long, value_name = "FILE")]

@@ -23,6 +23,7 @@ pub fn dispatch(cli: Cli, streams: &mut Streams<'_>) -> anyhow::Result<Exit> {
         Command::Probe(args) => probe::run(&args, &mut reporter),
         Command::Verdict(args) => verdict::run(&args, &mut reporter),
         Command::ProbeRelay => Ok(probe::relay()),
+        Command::ProbeKeeper { token, folder } => Ok(probe::keeper(&token, &folder)),
     }
 }
 

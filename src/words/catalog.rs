@@ -18,6 +18,7 @@ macro_rules! catalogues {
             ("help", include_str!(concat!($folder, "/help.ftl"))),
             ("model", include_str!(concat!($folder, "/model.ftl"))),
             ("probe", include_str!(concat!($folder, "/probe.ftl"))),
+            ("recovery", include_str!(concat!($folder, "/recovery.ftl"))),
             ("verdict", include_str!(concat!($folder, "/verdict.ftl"))),
         ]
     };

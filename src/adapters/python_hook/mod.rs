@@ -88,7 +88,7 @@ impl HookSession {
         Err(Gap::new("torch", reason.to_string()))
     }
 
-    fn prepare_in(place: &Path) -> std::io::Result<HookSession> {
+    pub fn prepare_in(place: &Path) -> std::io::Result<HookSession> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX);
         // The child runs what is in here: nobody else may write to it, or read what it tells.

@@ -45,7 +45,7 @@ def _add(counts, key, number):
         counts[key] = counts.get(key, 0) + number
 
 
-def optimizer(optimizer, number):
+def optimizer(optimizer, number, had=None):
     if number >= OPTIMIZER_LIMIT:
         return
     params, grads, state, devices = {}, {}, {}, {}
@@ -75,6 +75,7 @@ def optimizer(optimizer, number):
         grads=grads,
         state=state,
         devices=devices,
+        had=had,
         **{"class": type(optimizer).__name__}
     )
 

@@ -45,6 +45,7 @@ class State(object):
         self.faults = 0
         self.step_ns = self.once_ns = 0
         self.optimizers = {}
+        self.had_state = {}
         self.numbered = 0
         self.round = set()
         self.steps = self.raw = self.backwards = self.passes = 0
@@ -73,6 +74,7 @@ class State(object):
         self.saves = 0
         self.saving = []
         self.pending_moves = []
+        self.flushed = {}
         self.flags_text = None
         self.gpu_told = False
 

@@ -148,6 +148,40 @@ def torch_save():
         return Save("torch.save", handle=to)
 
     torch.save = wrap(torch.serialization, "save", make)
+    for name in ("fsync", "fdatasync"):
+        if hasattr(os, name):
+            setattr(os, name, _flushing(getattr(os, name)))
+
+
+def _flushing(real):
+    """Which files were flushed to their disk: a renamed checkpoint that was not can be empty after a power cut."""
+
+    @functools.wraps(real)
+    def flush(fd):
+        result = real(fd)
+        try:
+            seen = os.fstat(fd if isinstance(fd, int) else fd.fileno())
+            S.flushed[(seen.st_dev, seen.st_ino)] = True
+            while len(S.flushed) > 4096:
+                S.flushed.pop(next(iter(S.flushed)))
+        except Exception:
+            # A descriptor of an odd kind is nobody's checkpoint.
+            pass
+        return result
+
+    return flush
+
+
+def _flushed(path, identity):
+    """`True` where every file of it was, `False` for a single file that was not, else unknown."""
+    if not os.path.isdir(path):
+        return identity in S.flushed
+    seen = []
+    for root, _, names in os.walk(path):
+        seen += [_identity(os.path.join(root, name)) in S.flushed for name in names]
+        if len(seen) > 2000:
+            return None
+    return True if seen and all(seen) else None
 
 
 def safetensors(module):
@@ -177,13 +211,15 @@ def look_for_moves(last):
         number, path, identity, looks = entry
         if _identity(path) == identity:
             entry[3] += 1
-            # Whoever renames does so before the next steps.
+            # Whoever renames or flushes does so before the next steps.
             if entry[3] < 3 and not last:
                 waiting.append(entry)
+            if entry[3] == 1:
+                tell("moved", id=number, durable=_flushed(path, identity))
             continue
         found = _renamed(path, identity)
         if found is not None:
-            tell("moved", id=number, path=found)
+            tell("moved", id=number, path=found, durable=_flushed(found, identity))
     S.pending_moves = waiting
 
 

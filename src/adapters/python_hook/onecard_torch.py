@@ -137,6 +137,9 @@ def _optimizer_before_2(base):
 
 def _stepping(optimizer, args, kwargs):
     if not is_compiling():
+        if id(optimizer) not in S.optimizers:
+            # Before the first step there is state only if it was loaded.
+            S.had_state[id(optimizer)] = len(getattr(optimizer, "state", ())) > 0
         # Optimizers do tell of themselves here, even while one still searches (LBFGS).
         S.stepping, S.witness = True, None
 
@@ -249,7 +252,7 @@ def _first_step(optimizer, seen):
         return
     began = now()
     try:
-        census.optimizer(optimizer, seen.number)
+        census.optimizer(optimizer, seen.number, S.had_state.pop(id(optimizer), None))
         if seen.number == 0:
             tell_torch()
             census.gpu()

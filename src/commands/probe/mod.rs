@@ -9,6 +9,8 @@ mod live;
 mod output;
 mod read_log;
 #[cfg(target_os = "linux")]
+mod recovery;
+#[cfg(target_os = "linux")]
 mod run;
 #[cfg(target_os = "linux")]
 mod simple;
@@ -66,7 +68,10 @@ pub(super) fn run(args: &ProbeArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::
         return read_log::run(args, log, reporter);
     }
     #[cfg(target_os = "linux")]
-    return run::run(args, reporter);
+    return match args.recovery.recovery {
+        Some(mode) => recovery::run(args, mode, reporter),
+        None => run::run(args, reporter),
+    };
     #[cfg(not(target_os = "linux"))]
     return Err(Problem::new(Message::new("probe-needs-linux")).into());
 }
@@ -77,6 +82,15 @@ pub(super) fn relay() -> Exit {
     return Exit::Child(crate::adapters::supervise::relay_process::serve());
     #[cfg(not(target_os = "linux"))]
     return Exit::NotDone;
+}
+
+/// The process that clears up after a recovery test.
+pub(super) fn keeper(token: &str, folder: &Path) -> Exit {
+    #[cfg(target_os = "linux")]
+    crate::adapters::trial::keeper::serve(token, folder);
+    #[cfg(not(target_os = "linux"))]
+    let _ = (token, folder);
+    Exit::Yes
 }
 
 /// The document of a run whose probe was killed.

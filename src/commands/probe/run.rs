@@ -29,7 +29,7 @@ use crate::cli::ProbeArgs;
 use crate::commands::Reporter;
 use crate::document::{Document, Gap};
 use crate::exit::Exit;
-use crate::probe::event::{Ending, ProbeEvent, RunIdentity};
+use crate::probe::event::{HookPlace, Ending, ProbeEvent, RunIdentity};
 use crate::probe::log::ProbeLog;
 use crate::probe::scanner::ScanConfig;
 use crate::probe::telling::Asked;
@@ -243,6 +243,15 @@ fn prepare_hook(args: &ProbeArgs, output: &Path) -> Result<Option<HookSession>, 
     if args.no_hook {
         return Ok(None);
     }
+    if let Some(folder) = &args.recovery.hook_folder {
+        // Another process of ours made it and reads it too.
+        let place = HookPlace { folder: folder.display().to_string(), origin_ns: 0 };
+        let mut session = HookSession::reopen(&place);
+        if let Some(session) = &mut session {
+            session.command(&args.command);
+        }
+        return Ok(session);
+    }
     python_hook::sweep(&std::env::temp_dir());
     let beside = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut session = HookSession::prepare(beside)?;
@@ -378,7 +387,9 @@ fn report(run: &Supervision, output: &Path, reporter: &mut Reporter<'_, '_>) {
     let mut body = run.log().finish(&Message::new("probe-gap-recovered").to_string());
     let folder = body.context.cwd.clone().unwrap_or_default();
     let seen = body.torch.as_ref().map(|torch| torch.checkpoints.as_slice()).unwrap_or_default();
-    body.checkpoint = checkpoint::newest(seen, Path::new(&folder));
+    let named = body.context.checkpoint_dir.as_deref().map(|named| Path::new(&folder).join(named));
+    body.checkpoint =
+        checkpoint::newest(seen, Path::new(&folder)).or_else(|| checkpoint::newest_in(named.as_deref()?));
     let document = Document::new(body, Some(clock::now()));
     save(&document, output, reporter);
     reporter.note_page(&page::summary(&document.body));

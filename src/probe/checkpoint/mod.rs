@@ -73,6 +73,17 @@ pub enum Integrity {
     Unverifiable,
 }
 
+impl Integrity {
+    #[must_use]
+    pub fn worse(self, other: Integrity) -> Integrity {
+        match (self, other) {
+            (Integrity::Damaged, _) | (_, Integrity::Damaged) => Integrity::Damaged,
+            (Integrity::Unverifiable, _) | (_, Integrity::Unverifiable) => Integrity::Unverifiable,
+            (Integrity::Intact, Integrity::Intact) => Integrity::Intact,
+        }
+    }
+}
+
 /// One file of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileCheck {

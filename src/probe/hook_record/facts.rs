@@ -146,6 +146,9 @@ pub struct OptimizerFacts {
     pub grad_elements: BTreeMap<String, u64>,
     pub state_bytes: BTreeMap<String, Bytes>,
     pub calls: u64,
+    /// Whether it held any state before its first step: loaded from a checkpoint, or lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub had_state: Option<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -174,6 +177,12 @@ pub struct CheckpointFacts {
     pub seconds: f64,
     pub at_seconds: f64,
     pub step: Option<u64>,
+    /// Optimizer steps that its process had made when it was whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after_steps: Option<u64>,
+    /// Flushed to the disk while it was written. `None`: nobody saw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub durable: Option<bool>,
     /// Written under another name, then renamed. `None`: could not be told.
     pub atomic: Option<bool>,
     pub complete: bool,

@@ -37,6 +37,8 @@ pub struct LiveSteps {
     pub checkpoints: u64,
     /// Step of the newest whole checkpoint.
     pub checkpoint_step: Option<u64>,
+    /// Steps that its process had made when the newest whole checkpoint was whole.
+    pub checkpoint_after: Option<u64>,
     pub peak_allocated: Option<u64>,
     /// Some interpreter has loaded the hook.
     pub loaded: bool,
@@ -124,6 +126,7 @@ impl HookLog {
         for process in self.processes.values() {
             live.checkpoints += process.whole_checkpoints();
             live.checkpoint_step = live.checkpoint_step.max(process.checkpoint_step());
+            live.checkpoint_after = live.checkpoint_after.max(process.checkpoint_after());
         }
         live
     }

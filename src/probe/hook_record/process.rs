@@ -18,6 +18,13 @@ const OOM_LIMIT: usize = 50;
 const FAULT_LIMIT: usize = 20;
 const OPTIMIZER_LIMIT: usize = 64;
 
+/// A checkpoint and the steps that had been made when it was whole.
+#[derive(Debug)]
+struct Saved {
+    ckpt: wire::Ckpt,
+    after_steps: u64,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct ProcessLog {
     origin: u64,
@@ -39,7 +46,7 @@ pub(super) struct ProcessLog {
     scale: Option<f64>,
     skipped: Option<u64>,
     ooms: Vec<OomFacts>,
-    checkpoints: BTreeMap<u64, wire::Ckpt>,
+    checkpoints: BTreeMap<u64, Saved>,
     unlisted_checkpoints: u64,
     framework: Option<String>,
     framework_step: Option<u64>,
@@ -88,10 +95,13 @@ impl ProcessLog {
                         self.unlisted_checkpoints += 1;
                     }
                 }
-                self.checkpoints.insert(ckpt.id, *ckpt);
+                let saved = Saved { after_steps: self.steps, ckpt: *ckpt };
+                self.checkpoints.insert(saved.ckpt.id, saved);
             }
             Record::Moved(moved) => {
-                if let (Some(ckpt), Some(path)) = (self.checkpoints.get_mut(&moved.id), moved.path) {
+                let Some(Saved { ckpt, .. }) = self.checkpoints.get_mut(&moved.id) else { return };
+                ckpt.durable = moved.durable.or(ckpt.durable);
+                if let Some(path) = moved.path {
                     ckpt.path = Some(path);
                     ckpt.atomic = Some(true);
                 }
@@ -217,16 +227,21 @@ impl ProcessLog {
         &self.faults
     }
 
-    fn outer_checkpoints(&self) -> impl DoubleEndedIterator<Item = &wire::Ckpt> {
-        self.checkpoints.values().filter(|ckpt| ckpt.inside.is_none())
+    fn outer_checkpoints(&self) -> impl DoubleEndedIterator<Item = &Saved> {
+        self.checkpoints.values().filter(|saved| saved.ckpt.inside.is_none())
+    }
+
+    /// Steps that this process had made when its newest whole checkpoint was whole.
+    pub(super) fn checkpoint_after(&self) -> Option<u64> {
+        self.outer_checkpoints().rfind(|saved| saved.ckpt.ok).map(|saved| saved.after_steps)
     }
 
     pub(super) fn whole_checkpoints(&self) -> u64 {
-        self.outer_checkpoints().filter(|ckpt| ckpt.ok).count() as u64 + self.unlisted_checkpoints
+        self.outer_checkpoints().filter(|saved| saved.ckpt.ok).count() as u64 + self.unlisted_checkpoints
     }
 
     pub(super) fn checkpoint_step(&self) -> Option<u64> {
-        self.outer_checkpoints().rfind(|ckpt| ckpt.ok).map(|ckpt| ckpt.step)
+        self.outer_checkpoints().rfind(|saved| saved.ckpt.ok).map(|saved| saved.ckpt.step)
     }
 
     pub(super) fn hook_steps(&self) -> HookSteps {
@@ -338,6 +353,7 @@ impl ProcessLog {
                     .map(|(name, bytes)| (name, Bytes(bytes)))
                     .collect(),
                 calls: self.calls.get(number).copied().unwrap_or(0),
+                had_state: opt.had,
             });
         }
         let trained: u64 = elements.values().sum();
@@ -372,7 +388,8 @@ impl ProcessLog {
         }
     }
 
-    fn checkpoint(&self, ckpt: &wire::Ckpt) -> CheckpointFacts {
+    fn checkpoint(&self, saved: &Saved) -> CheckpointFacts {
+        let ckpt = &saved.ckpt;
         CheckpointFacts {
             path: ckpt.path.clone(),
             bytes: ckpt.bytes.map(Bytes),
@@ -380,6 +397,8 @@ impl ProcessLog {
             seconds: ckpt.ns as f64 / 1e9,
             at_seconds: self.seconds(ckpt.t),
             step: (ckpt.step > 0).then_some(ckpt.step),
+            after_steps: Some(saved.after_steps),
+            durable: ckpt.durable,
             atomic: ckpt.atomic,
             complete: ckpt.ok,
             writer: ckpt.by.clone(),

@@ -141,6 +141,8 @@ pub(super) struct Opt {
     pub state: BTreeMap<String, u64>,
     /// device kind → bytes of parameters.
     pub devices: BTreeMap<String, u64>,
+    /// It held state before its first step.
+    pub had: Option<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -271,6 +273,8 @@ pub(super) struct Ckpt {
     /// Written inside of another save (a file of a Trainer folder).
     pub inside: Option<String>,
     pub atomic: Option<bool>,
+    /// Its bytes were flushed to the disk (`fsync`) while it was written.
+    pub durable: Option<bool>,
     /// Only part of the time blocked the run (asynchronous save).
     pub asynchronous: Option<bool>,
 }
@@ -282,6 +286,9 @@ pub(super) struct Moved {
     /// Absent: it is gone.
     #[serde(default)]
     pub path: Option<String>,
+    /// Flushed since.
+    #[serde(default)]
+    pub durable: Option<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]

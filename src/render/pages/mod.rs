@@ -3,4 +3,5 @@
 pub mod env;
 pub mod estimate;
 pub mod probe;
+pub mod recovery;
 pub mod verdict;

@@ -110,6 +110,19 @@ help-probe-recover = Make the document from the journal of a probe that was kill
 help-probe-read-log = No command: read the log of a run that already happened (`-` is stdin)
 help-probe-exit-code = The exit status of that run
 help-probe-command = The command to run, after `--`
+help-heading-recovery = Recovery test
+help-probe-recovery = Interrupt COMMAND after a checkpoint, resume it, compare; {"{out}"} in it stands for a run's own folder
+help-value-recovery-quick = Interrupt, resume, compare the steps that both runs made
+help-value-recovery-paired = Also run it uninterrupted: losses are compared beyond the interruption
+help-value-recovery-faults = Also kill it while it saves, and resume from damaged copies of the newest checkpoint
+help-probe-resume-with = How the job is resumed, as a shell line; {"{checkpoint}"} stands for the newest checkpoint (default: by COMMAND again)
+help-probe-interrupt = How the run is interrupted
+help-value-interrupt-kill = At once, as a lost machine does it
+help-value-interrupt-term = Asked to end, as a scheduler does it, and killed when the notice has passed
+help-probe-notice = With `--interrupt term`: how long it may take to save and end before it is killed
+help-probe-scratch = Where the runs of the test write, a folder for each, removed at the end
+help-probe-price = What an hour of the machine costs, to say what the test costs
+help-probe-currency = Three-letter code of --price
 
 # verdict
 help-about-verdict = Is this card enough for this job: memory, time, precision, recovery

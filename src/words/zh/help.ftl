@@ -110,6 +110,19 @@ help-probe-recover = 用被杀掉的 probe 留下的日志还原出文档
 help-probe-read-log = 不运行命令：读取一次已经跑完的训练的日志（`-` 表示标准输入）
 help-probe-exit-code = 那次运行的退出码
 help-probe-command = 要运行的命令，写在 `--` 之后
+help-heading-recovery = 恢复测试
+help-probe-recovery = 在检查点之后中断 COMMAND、恢复、比较；其中的 {"{out}"} 代表每次运行自己的目录
+help-value-recovery-quick = 中断、恢复，比较两次运行共有的步
+help-value-recovery-paired = 另外不中断地跑一次：中断点之后的损失也逐步比较
+help-value-recovery-faults = 另外在保存途中杀掉它，并从最新检查点的损坏副本恢复
+help-probe-resume-with = 如何恢复作业（一行 shell 命令）；{"{checkpoint}"} 代表最新检查点（默认：再次运行 COMMAND）
+help-probe-interrupt = 如何中断运行
+help-value-interrupt-kill = 立即杀掉，如同机器丢失
+help-value-interrupt-term = 像调度器那样请它结束，通知时间过后杀掉
+help-probe-notice = 配合 `--interrupt term`：被杀掉之前可用于保存和结束的时间
+help-probe-scratch = 测试的各次运行写到哪里，每次一个目录，结束时删除
+help-probe-price = 这台机器每小时的价格，用来说明测试的费用
+help-probe-currency = --price 的三字母货币代码
 
 # verdict
 help-about-verdict = 这张卡够不够跑这个任务：显存、时间、精度、恢复

@@ -1,0 +1,167 @@
+//! Watching a folder in which a run saves: when its files appear, grow, are closed and renamed.
+//!
+//! For programs that tell nothing of their checkpoints, and to hit a save in its middle. inotify sees no `fsync` and
+//! nothing that another machine writes to a network disk.
+
+use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+
+use super::tree::{self, Whom};
+use crate::units::Bytes;
+
+/// A stretch of writing, ended by a second of silence.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Burst {
+    pub began: f64,
+    pub ended: f64,
+    /// Files that are there under their last name, in the order in which they were first seen.
+    pub files: Vec<PathBuf>,
+    /// Every file came under its name by a rename.
+    pub renamed: bool,
+}
+
+/// A save is over when nothing was written for so long.
+pub const SILENCE: f64 = 1.0;
+
+#[derive(Debug, Default)]
+struct Seen {
+    writes: Vec<(f64, PathBuf, bool)>,
+}
+
+/// Kill the run when a file of the next save has grown to this size.
+#[derive(Debug, Clone)]
+pub struct Aim {
+    pub size: Bytes,
+    pub token: String,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    seen: Seen,
+    aim: Option<Aim>,
+    /// The file that was hit, and its size then.
+    hit: Option<(PathBuf, Bytes)>,
+}
+
+#[derive(Clone)]
+pub struct FolderWatch {
+    state: Arc<Mutex<State>>,
+}
+
+impl FolderWatch {
+    /// From now on. The thread ends with the folder's last watch.
+    pub fn start(folder: &Path, origin: Instant) -> std::io::Result<FolderWatch> {
+        let fd = inotify::init(CreateFlags::CLOEXEC)?;
+        let mut watches = BTreeMap::new();
+        add(&fd, folder, &mut watches);
+        let state = Arc::new(Mutex::new(State::default()));
+        let shared = Arc::clone(&state);
+        let follow = move || follow(&fd, watches, origin, &shared);
+        std::thread::Builder::new().name("folder".to_owned()).spawn(follow)?;
+        Ok(FolderWatch { state })
+    }
+
+    pub fn aim(&self, aim: Aim) {
+        self.lock().aim = Some(aim);
+    }
+
+    pub fn hit(&self) -> Option<(PathBuf, Bytes)> {
+        self.lock().hit.clone()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Saves that are over at `now`, which counts from the same origin.
+    pub fn bursts(&self, now: f64) -> Vec<Burst> {
+        let state = self.lock();
+        let mut bursts: Vec<Burst> = Vec::new();
+        for (at, path, renamed) in &state.seen.writes {
+            match bursts.last_mut().filter(|burst| at - burst.ended < SILENCE) {
+                Some(burst) => {
+                    burst.ended = *at;
+                    if !burst.files.contains(path) {
+                        burst.files.push(path.clone());
+                        burst.renamed &= renamed;
+                    }
+                }
+                None => bursts.push(Burst {
+                    began: *at,
+                    ended: *at,
+                    files: vec![path.clone()],
+                    renamed: *renamed,
+                }),
+            }
+        }
+        bursts.retain(|burst| now - burst.ended >= SILENCE);
+        bursts
+    }
+}
+
+fn add(fd: &OwnedFd, folder: &Path, watches: &mut BTreeMap<i32, PathBuf>) {
+    let flags = WatchFlags::CREATE
+        | WatchFlags::MODIFY
+        | WatchFlags::CLOSE_WRITE
+        | WatchFlags::MOVED_TO
+        | WatchFlags::ONLYDIR
+        | WatchFlags::DONT_FOLLOW;
+    if let Ok(watch) = inotify::add_watch(fd, folder, flags) {
+        watches.insert(watch, folder.to_owned());
+    }
+    // Folders that were made before their parent was watched.
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            add(fd, &entry.path(), watches);
+        }
+    }
+}
+
+fn follow(fd: &OwnedFd, mut watches: BTreeMap<i32, PathBuf>, origin: Instant, state: &Arc<Mutex<State>>) {
+    let mut buffer = vec![MaybeUninit::uninit(); 64 * 1024];
+    let mut reader = Reader::new(fd, &mut buffer);
+    while !watches.is_empty() {
+        let event = match reader.next() {
+            Ok(event) => event,
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(_) => return,
+        };
+        let (watch, events) = (event.wd(), event.events());
+        if events.contains(ReadFlags::IGNORED) {
+            watches.remove(&watch);
+            continue;
+        }
+        let Some(folder) = watches.get(&watch) else { continue };
+        let Some(name) = event.file_name() else { continue };
+        let path = folder.join(String::from_utf8_lossy(name.to_bytes()).as_ref());
+        if events.contains(ReadFlags::ISDIR) {
+            add(fd, &path, &mut watches);
+            continue;
+        }
+        let at = origin.elapsed().as_secs_f64();
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        if events.contains(ReadFlags::MODIFY)
+            && let Some(aim) = state.aim.clone()
+            && let Ok(meta) = std::fs::metadata(&path)
+            && Bytes(meta.len()) >= aim.size
+        {
+            tree::end_all(&aim.token, Whom::Command);
+            state.aim = None;
+            state.hit = Some((path.clone(), Bytes(meta.len())));
+        }
+        let closed = events.contains(ReadFlags::CLOSE_WRITE);
+        let renamed = events.contains(ReadFlags::MOVED_TO);
+        if state.seen.writes.len() < 100_000 {
+            // A rename counts for the file; its closing afterwards (safetensors does so) does not undo that.
+            let known = state.seen.writes.iter().any(|(_, known, aside)| *known == path && *aside);
+            state.seen.writes.push((at, path, renamed || (closed && known)));
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! `faults`: resumed from damaged copies of the newest checkpoint, and after a kill in the middle of a save.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::conclude::shown_path;
+use super::stage::{self, Halt, Next, Ran, Stage, moved};
+use crate::adapters::trial::copy;
+use crate::adapters::trial::folder::{Aim, FolderWatch};
+use crate::recovery::Phase;
+use crate::recovery::damage::{COPIES, Damage, File, Met, changes, met};
+use crate::recovery::grade::{ResumeEnd, where_from};
+use crate::recovery::record::{DamageMet, RecoveryRecord};
+use crate::recovery::timing::{patience, resumed_enough};
+use crate::words::Message;
+
+/// Steps that show where a damaged checkpoint was resumed from.
+const FEW_STEPS: u64 = 8;
+/// A save is hit when its largest file has grown so far.
+const HALF: f64 = 0.5;
+
+pub(super) fn all(
+    stage: &mut Stage<'_, '_, '_>,
+    interrupted: &Ran,
+    original: &Path,
+    record: &mut RecoveryRecord,
+) -> Result<(), Halt> {
+    let mut found = vec![while_saving(stage, interrupted)?];
+    for damage in COPIES {
+        found.push(copied(stage, interrupted, original, damage)?);
+    }
+    let told: BTreeMap<String, bool> =
+        (found.iter()).filter_map(|one| Some((one.damage.key().to_owned(), one.met?.survived()))).collect();
+    record.survives_damage = (!told.is_empty()).then_some(told);
+    record.damage = found;
+    Ok(())
+}
+
+fn copied(
+    stage: &mut Stage<'_, '_, '_>,
+    interrupted: &Ran,
+    original: &Path,
+    damage: Damage,
+) -> Result<DamageMet, Halt> {
+    let copy = stage.keep(original)?;
+    let newest: Vec<PathBuf> = (interrupted.observed.newest().iter())
+        .flat_map(|saved| &saved.paths)
+        .map(|path| moved(Path::new(path), interrupted.out.as_deref(), Some(&copy)))
+        .collect();
+    let files = copy::files(&newest);
+    let mut said =
+        DamageMet { damage, files: Vec::new(), met: None, resumed_from: None, code: None, said: None };
+    let Some(todo) = changes(damage, &files) else {
+        said.said = Some(Message::new("recovery-damage-not-possible").to_string());
+        stage::remove(&copy);
+        return Ok(said);
+    };
+    for one in &todo {
+        use crate::recovery::damage::Change::{Cut, Remove, Zero};
+        let (Remove(path) | Cut { path, .. } | Zero { path, .. }) = one;
+        said.files.push(shown_path(Path::new(path), Some(&copy)));
+        if let Err(error) = copy::change(one) {
+            said.said = Some(crate::adapters::files::plain(&error));
+            return Ok(said);
+        }
+    }
+    stage.say(&Message::keyed("recovery-damage-", damage.key()));
+    let ran = resume_few(stage, interrupted, Some(copy.clone()), Phase::ResumedDamaged)?;
+    let whole: Vec<u64> = interrupted.observed.saved.iter().map(|saved| saved.after).collect();
+    let (older, last) = whole.split_at(whole.len().saturating_sub(1));
+    told(&mut said, &ran, interrupted, last.first().copied().unwrap_or(0), older);
+    stage::remove(&copy);
+    Ok(said)
+}
+
+fn told(said: &mut DamageMet, ran: &Ran, interrupted: &Ran, newest: u64, older: &[u64]) {
+    said.code = ran.code.filter(|_| !ran.ended_by_test);
+    said.said = ran.last_lines.last().filter(|_| ran.failed()).cloned();
+    match ran.resume_end() {
+        ResumeEnd::Hung => said.met = Some(Met::Hung),
+        ResumeEnd::Crashed { .. } => said.met = Some(Met::Refused),
+        ResumeEnd::Went => {
+            said.resumed_from = where_from(&interrupted.observed, &ran.observed, 0.0);
+            said.met = met(&ran.observed, said.resumed_from, newest, older);
+        }
+    }
+}
+
+fn resume_few(
+    stage: &mut Stage<'_, '_, '_>,
+    interrupted: &Ran,
+    out: Option<PathBuf>,
+    phase: Phase,
+) -> Result<Ran, Halt> {
+    let order = stage.resume_order(phase, out, interrupted);
+    let waits = patience(interrupted.observed.first_step_at());
+    stage.run(order, &mut |look| {
+        if look.standing.steps == 0 && look.elapsed > waits {
+            return Next::Hung;
+        }
+        Next::kill_when(resumed_enough(look.standing.steps, FEW_STEPS))
+    })
+}
+
+/// A run of its own, killed when a file of a save after its first whole checkpoint is half written.
+fn while_saving(stage: &mut Stage<'_, '_, '_>, interrupted: &Ran) -> Result<DamageMet, Halt> {
+    let mut said = DamageMet {
+        damage: Damage::KilledWhileSaving,
+        files: Vec::new(),
+        met: None,
+        resumed_from: None,
+        code: None,
+        said: None,
+    };
+    let newest: Vec<PathBuf> =
+        interrupted.observed.newest().iter().flat_map(|saved| &saved.paths).map(PathBuf::from).collect();
+    let files = copy::files(&newest);
+    let largest: Option<&File> = files.iter().max_by_key(|file| file.bytes);
+    let Some(size) = largest.map(|file| file.bytes.scaled(HALF)) else { return Ok(said) };
+    let mut order = stage.order(Phase::KilledWhileSaving, None)?;
+    let watch = order.out.as_deref().and_then(|out| FolderWatch::start(out, Instant::now()).ok());
+    let Some(watch) = watch else { return Ok(said) };
+    order.watched = Some(watch.clone());
+    let token = stage.token().to_owned();
+    let mut armed: Option<u64> = None;
+    let mut since = 0;
+    let ran = stage.run(order, &mut |look| {
+        let Some(newest) = look.standing.newest else { return Next::GoOn };
+        match armed {
+            None => watch.aim(Aim { size, token: token.clone() }),
+            Some(before) if before != newest => since += 1,
+            Some(_) => {}
+        }
+        armed = Some(newest);
+        // Saves too quick to be hit.
+        Next::kill_when(since >= 3)
+    })?;
+    let Some((path, _)) = &ran.hit else {
+        said.said = Some(Message::new("recovery-save-not-hit").to_string());
+        return Ok(said);
+    };
+    said.files.push(shown_path(path, ran.out.as_deref()));
+    let out = ran.out.clone();
+    let whole: Vec<u64> = ran.observed.saved.iter().map(|saved| saved.after).collect();
+    let resumed = resume_few(stage, &ran, out.clone(), Phase::ResumedAfterSave)?;
+    // The save that was hit came after all that are whole.
+    told(&mut said, &resumed, &ran, ran.observed.made.max(1), &whole);
+    if let Some(out) = out {
+        stage::remove(&out);
+    }
+    Ok(said)
+}

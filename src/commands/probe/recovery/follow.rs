@@ -1,0 +1,95 @@
+//! What is known of a run while it goes on, and how it came to its end.
+
+use std::path::PathBuf;
+
+use crate::adapters::trial::folder::{Burst, FolderWatch};
+use crate::probe::hook_record::LiveSteps;
+use crate::recovery::observed::Saved;
+use crate::recovery::timing::Standing;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum How {
+    #[default]
+    ByItself,
+    /// Where the test wanted it to end.
+    AtItsPlace,
+    /// Asked politely, and still there when the notice had passed.
+    KilledAfterNotice,
+    /// No step within its patience.
+    Hung,
+    /// `--for` came first.
+    OutOfTime,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ended {
+    pub(super) how: How,
+    pub(super) left_alive: Vec<String>,
+    /// Seconds after the start.
+    pub(super) asked_at: Option<f64>,
+}
+
+impl Ended {
+    pub(super) fn how(how: How) -> Ended {
+        Ended { how, ..Ended::default() }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Follow {
+    pub(super) standing: Standing,
+    /// Saves that only the folder told of.
+    pub(super) bursts: Vec<Saved>,
+    pub(super) ends: Option<Ended>,
+    /// Checkpoints that a person was told of.
+    pub(super) told: u64,
+}
+
+impl Follow {
+    /// The hook's word where there is one; else what is printed, and what the folder shows.
+    pub(super) fn look(
+        &mut self,
+        live: LiveSteps,
+        printed: Option<u64>,
+        watched: Option<&FolderWatch>,
+        elapsed: f64,
+    ) {
+        let steps = if live.steps > 0 { live.steps } else { printed.unwrap_or(0) };
+        if live.checkpoints > 0 {
+            self.standing.look(steps, live.checkpoints, live.checkpoint_after);
+            return;
+        }
+        // Before the first step nothing that is written is a checkpoint of this run.
+        let bursts = watched.filter(|_| steps > 0).map(|watched| watched.bursts(elapsed)).unwrap_or_default();
+        let saves: Vec<Saved> = bursts.iter().filter_map(save_of).collect();
+        while self.bursts.len() < saves.len() {
+            let mut saved = saves[self.bursts.len()].clone();
+            saved.after = steps;
+            self.bursts.push(saved);
+        }
+        let newest = self.bursts.last().map(|saved| saved.after);
+        self.standing.look(steps, self.bursts.len() as u64, newest);
+    }
+}
+
+/// Logs and events are written all the time; a save writes something else.
+fn save_of(burst: &Burst) -> Option<Saved> {
+    let is_log = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let ends = [".log", ".txt", ".csv", ".jsonl", ".out", ".err", ".tmp", ".part"];
+        name.contains("tfevents") || ends.iter().any(|end| name.ends_with(end))
+    };
+    let files = burst.files.iter().filter(|path| !is_log(path) && path.exists());
+    let paths: Vec<String> = files.map(|path| path.display().to_string()).collect();
+    if paths.is_empty() {
+        return None;
+    }
+    Some(Saved {
+        after: 0,
+        paths,
+        seconds: burst.ended - burst.began,
+        at: burst.ended,
+        atomic: Some(burst.renamed),
+        durable: None,
+    })
+}

@@ -1,0 +1,186 @@
+//! What one run of the test told: its steps in order, and what is known of their numbers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::probe::hook_record::{CheckpointFacts, HookSteps, StepConfidence, TorchFacts};
+use crate::probe::scanner::{LogSteps, StepUnit};
+
+/// One optimizer step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// In this process, from 1.
+    pub made: u64,
+    /// As the program counts it, which goes on after a resume; where something tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learning_rate: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<f64>,
+}
+
+/// Who numbers the steps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Numbered {
+    /// The training framework's own counter, exact.
+    Framework,
+    /// What the program prints.
+    Log,
+    #[default]
+    Nobody,
+}
+
+/// A checkpoint, and how many steps this process had made when it was whole.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Saved {
+    pub after: u64,
+    pub paths: Vec<String>,
+    pub seconds: f64,
+    pub at: f64,
+    pub atomic: Option<bool>,
+    pub durable: Option<bool>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Observed {
+    pub points: Vec<Point>,
+    pub numbered: Numbered,
+    /// The first number that the log printed, and the distance between two printings.
+    pub printed_first: Option<u64>,
+    pub printed_every: Option<u64>,
+    /// Each once, in order; files saved at the same step are one.
+    pub saved: Vec<Saved>,
+    /// Whether the optimizer had any state before its first step. `None`: it keeps none, or nobody saw.
+    pub optimizer_restored: Option<bool>,
+    /// Steps that this process made.
+    pub made: u64,
+    /// Losses of a loop that keeps every n-th step only.
+    pub stride: u64,
+}
+
+impl Observed {
+    /// From the hook's records, with the program's own numbers from its log where no framework tells them.
+    pub fn of_hook(steps: &HookSteps, torch: &TorchFacts, log: Option<&LogSteps>) -> Observed {
+        let framework = steps.confidence == Some(StepConfidence::Framework)
+            && steps.points.iter().any(|point| point.framework_step.is_some());
+        let points = (steps.points.iter())
+            .map(|point| Point {
+                made: point.step,
+                number: point.framework_step,
+                loss: point.loss,
+                learning_rate: point.learning_rate,
+                at: Some(point.at_seconds),
+            })
+            .collect();
+        // A counter of micro-steps, samples or epochs cannot be held against optimizer steps.
+        let log = log.filter(|log| matches!(log.unit, StepUnit::OptimizerStep | StepUnit::Unknown));
+        let every = |log: &LogSteps| match log.points.as_slice() {
+            [.., before, last] => Some(last.step.saturating_sub(before.step)).filter(|every| *every > 0),
+            _ => None,
+        };
+        let numbered = match (framework, log) {
+            (true, _) => Numbered::Framework,
+            (false, Some(_)) => Numbered::Log,
+            (false, None) => Numbered::Nobody,
+        };
+        Observed {
+            points,
+            numbered,
+            printed_first: log.and_then(|log| log.points.first()).map(|point| point.step),
+            printed_every: log.and_then(every),
+            saved: saved(&torch.checkpoints),
+            optimizer_restored: restored(torch),
+            made: steps.count,
+            stride: steps.stride.max(1),
+        }
+    }
+
+    /// Without the hook: what was printed is all there is. `start`: how many steps were printed as made before it.
+    pub fn of_log(log: &LogSteps) -> Observed {
+        let first = log.points.first().map_or(0, |point| point.step);
+        let points = (log.points.iter())
+            .map(|point| Point {
+                made: point.step + 1 - first.min(point.step),
+                number: Some(point.step),
+                loss: point.loss,
+                learning_rate: point.learning_rate,
+                at: point.at,
+            })
+            .collect();
+        Observed {
+            points,
+            numbered: Numbered::Log,
+            printed_first: Some(log.first_step),
+            printed_every: None,
+            made: log.count,
+            stride: 1,
+            ..Observed::default()
+        }
+    }
+
+    /// The number of the first step, as the program counts.
+    pub fn first_number(&self) -> Option<u64> {
+        match self.numbered {
+            Numbered::Framework => self.points.first()?.number,
+            Numbered::Log => self.printed_first,
+            Numbered::Nobody => None,
+        }
+    }
+
+    pub fn newest(&self) -> Option<&Saved> {
+        self.saved.last()
+    }
+
+    pub fn first_step_at(&self) -> Option<f64> {
+        self.points.first()?.at
+    }
+
+    /// The point that was the n-th step of this process.
+    pub fn made_as(&self, made: u64) -> Option<&Point> {
+        let at = self.points.binary_search_by_key(&made, |point| point.made).ok()?;
+        self.points.get(at)
+    }
+}
+
+fn saved(checkpoints: &[CheckpointFacts]) -> Vec<Saved> {
+    let mut found: Vec<Saved> = Vec::new();
+    for facts in checkpoints.iter().filter(|facts| facts.complete) {
+        let Some(after) = facts.after_steps else { continue };
+        let path = facts.path.clone();
+        match found.last_mut().filter(|last| last.after == after) {
+            Some(last) => {
+                last.paths.extend(path);
+                last.seconds += facts.seconds;
+                last.at = facts.at_seconds;
+                last.atomic = both(last.atomic, facts.atomic);
+                last.durable = both(last.durable, facts.durable);
+            }
+            None => found.push(Saved {
+                after,
+                paths: path.into_iter().collect(),
+                seconds: facts.seconds,
+                at: facts.at_seconds,
+                atomic: facts.atomic,
+                durable: facts.durable,
+            }),
+        }
+    }
+    found
+}
+
+/// All files must be so; one that nobody saw leaves it open.
+fn both(a: Option<bool>, b: Option<bool>) -> Option<bool> {
+    match (a, b) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), Some(true)) => Some(true),
+        _ => None,
+    }
+}
+
+fn restored(torch: &TorchFacts) -> Option<bool> {
+    let keeping = torch.optimizers.iter().filter(|optimizer| !optimizer.state_bytes.is_empty());
+    let known: Vec<bool> = keeping.filter_map(|optimizer| optimizer.had_state).collect();
+    (!known.is_empty()).then(|| known.iter().all(|had| *had))
+}

@@ -1,0 +1,84 @@
+//! What the test will do and take, said before it begins and again when the first run has shown how long things last.
+
+use super::{Mode, Phase};
+use crate::units::Bytes;
+
+/// Whole checkpoints that must be there when the run is interrupted. Falling back needs an older one.
+pub fn checkpoints_wanted(mode: Mode) -> u64 {
+    match mode {
+        Mode::Quick | Mode::Paired => 1,
+        Mode::Faults => 2,
+    }
+}
+
+/// The runs in their order; damaged copies are as many as the checkpoint allows.
+pub fn phases(mode: Mode) -> Vec<Phase> {
+    let mut phases = Vec::new();
+    if mode >= Mode::Paired {
+        phases.push(Phase::Uninterrupted);
+    }
+    phases.extend([Phase::Interrupted, Phase::Resumed]);
+    if mode == Mode::Faults {
+        phases.extend([Phase::KilledWhileSaving, Phase::ResumedAfterSave]);
+        phases.extend(super::damage::COPIES.map(|_| Phase::ResumedDamaged));
+    }
+    phases
+}
+
+/// What the first run showed.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Learned {
+    /// From the start to the first step.
+    pub start: f64,
+    /// To the end of this run.
+    pub run: f64,
+    pub step: f64,
+    /// Its folder, all checkpoints in it.
+    pub folder: Bytes,
+}
+
+/// What is still to come, from what the first run showed. An upper figure: later runs find their files in memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Forecast {
+    pub seconds: f64,
+    pub space: Bytes,
+}
+
+pub fn forecast(mode: Mode, learned: Learned) -> Forecast {
+    let resume = learned.start + 2.0 * super::timing::BEYOND as f64 * learned.step;
+    let left = phases(mode).into_iter().skip(1);
+    let seconds = left
+        .map(|phase| match phase {
+            Phase::Uninterrupted | Phase::Interrupted => learned.run,
+            // One more checkpoint than the interrupted run waits for.
+            Phase::KilledWhileSaving => learned.run * 1.5,
+            Phase::Resumed => resume,
+            Phase::ResumedAfterSave | Phase::ResumedDamaged => learned.start + 2.0 * learned.step,
+        })
+        .sum();
+    // The interrupted run's folder, what the resumed one adds, and a copy at a time.
+    let folders = match mode {
+        Mode::Quick => 1,
+        Mode::Paired => 2,
+        Mode::Faults => 4,
+    };
+    Forecast { seconds, space: learned.folder * folders }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Learned, Mode, Phase, forecast, phases};
+    use crate::units::Bytes;
+
+    #[test]
+    fn a_larger_test_holds_the_smaller_one() {
+        assert_eq!(phases(Mode::Quick), [Phase::Interrupted, Phase::Resumed]);
+        assert_eq!(phases(Mode::Paired).len(), 3);
+        assert_eq!(phases(Mode::Faults).len(), 9);
+        let learned = Learned { start: 10.0, run: 70.0, step: 1.0, folder: Bytes(1000) };
+        let quick = forecast(Mode::Quick, learned);
+        assert!((quick.seconds - 50.0).abs() < 1e-9);
+        assert!(forecast(Mode::Paired, learned).seconds > quick.seconds);
+        assert_eq!(forecast(Mode::Faults, learned).space, Bytes(4000));
+    }
+}

@@ -1,0 +1,136 @@
+//! When a run of the test is ended. The rules count steps, never seconds, so that a slow machine and a fast one ask
+//! the same.
+
+/// Steps that the interrupted run makes beyond its checkpoint, and so steps that can be compared: the ratio of
+/// squared differences is within a third of its mean at 20 (chi-squared, 20 degrees of freedom).
+pub const BEYOND: u64 = 20;
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Optimizer steps that this process made.
+    pub steps: u64,
+    /// Whole checkpoints so far.
+    pub checkpoints: u64,
+    /// Steps that had been made when the newest one was whole, and when the one before it was.
+    pub newest: Option<u64>,
+    pub before: Option<u64>,
+}
+
+impl Standing {
+    /// Takes in a look at the run; remembers when checkpoints came.
+    pub fn look(&mut self, steps: u64, checkpoints: u64, newest: Option<u64>) {
+        self.steps = self.steps.max(steps);
+        if checkpoints > self.checkpoints {
+            self.checkpoints = checkpoints;
+            // Files of one checkpoint that are saved one by one, at the same step, are one checkpoint.
+            if newest != self.newest {
+                self.before = self.newest;
+                self.newest = newest;
+            }
+        }
+    }
+
+    /// Distinct checkpoints: 0, 1, or 2 for "more than one".
+    fn distinct(&self) -> u64 {
+        u64::from(self.newest.is_some()) + u64::from(self.before.is_some())
+    }
+
+    /// Steps beyond the newest checkpoint at which to interrupt: as many as are wanted, but before the next save begins.
+    fn beyond(&self) -> u64 {
+        match self.newest.zip(self.before) {
+            Some((newest, before)) => BEYOND.min((newest - before.min(newest)).saturating_sub(2)).max(1),
+            None => BEYOND,
+        }
+    }
+
+    /// Whether to interrupt now: the checkpoints that are wanted are there, and enough was done since.
+    pub fn interrupt(&self, wanted: u64) -> bool {
+        self.distinct() >= wanted.min(2)
+            && self.newest.is_some_and(|newest| self.steps >= newest + self.beyond())
+    }
+}
+
+/// When the uninterrupted run has gone far enough: past where the interrupted one will be interrupted, and as many
+/// steps again, for the resumed run to be compared beyond the interruption.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reference {
+    from: Option<u64>,
+}
+
+impl Reference {
+    pub fn enough(&mut self, standing: &Standing, wanted: u64) -> bool {
+        if self.from.is_none() && standing.interrupt(wanted) {
+            self.from = Some(standing.steps);
+        }
+        self.from.is_some_and(|from| standing.steps >= from + BEYOND)
+    }
+}
+
+/// Whether the resumed run has made the steps that can be compared.
+pub fn resumed_enough(steps: u64, comparable: u64) -> bool {
+    steps > comparable.max(1)
+}
+
+/// How long a resumed run may take to its first step: some times what a fresh start took, which had nothing to load.
+pub fn patience(first_step: Option<f64>) -> f64 {
+    120.0 + 5.0 * first_step.unwrap_or(96.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Reference, Standing, patience};
+
+    #[test]
+    fn the_interruption_waits_for_steps_beyond_a_whole_checkpoint() {
+        let mut standing = Standing::default();
+        standing.look(29, 0, None);
+        assert!(!standing.interrupt(1));
+        standing.look(30, 1, Some(30));
+        assert!(!standing.interrupt(1));
+        standing.look(49, 1, Some(30));
+        assert!(!standing.interrupt(1));
+        standing.look(50, 1, Some(30));
+        assert!(standing.interrupt(1));
+        assert!(!standing.interrupt(2), "two checkpoints are wanted");
+    }
+
+    #[test]
+    fn checkpoints_that_come_often_are_interrupted_before_the_next_one() {
+        let mut standing = Standing::default();
+        standing.look(10, 1, Some(10));
+        // The second came first: from now on the spacing is known.
+        standing.look(20, 2, Some(20));
+        standing.look(27, 2, Some(20));
+        assert!(!standing.interrupt(1));
+        standing.look(28, 2, Some(20));
+        assert!(standing.interrupt(1));
+        let mut each_step = Standing::default();
+        each_step.look(1, 1, Some(1));
+        each_step.look(2, 2, Some(2));
+        each_step.look(3, 2, Some(2));
+        assert!(each_step.interrupt(2));
+    }
+
+    #[test]
+    fn three_files_at_one_step_are_one_checkpoint() {
+        let mut standing = Standing::default();
+        for files in 1..=3 {
+            standing.look(30, files, Some(30));
+        }
+        standing.look(60, 3, Some(30));
+        assert!(standing.interrupt(1) && !standing.interrupt(2));
+    }
+
+    #[test]
+    fn the_reference_goes_on_past_the_interruption() {
+        let (mut standing, mut reference) = (Standing::default(), Reference::default());
+        standing.look(50, 1, Some(30));
+        assert!(!reference.enough(&standing, 1));
+        standing.look(60, 2, Some(60));
+        assert!(!reference.enough(&standing, 1));
+        standing.look(70, 2, Some(60));
+        assert!(reference.enough(&standing, 1));
+        assert!(patience(Some(10.0)) < patience(None));
+    }
+}
