@@ -41,6 +41,11 @@ fn keep_time(from: &Path, to: &Path) -> io::Result<()> {
     File::open(to)?.set_modified(modified)
 }
 
+/// All of the workplace goes at the end; this makes room early.
+pub fn remove(folder: &Path) {
+    let _ = fs::remove_dir_all(folder);
+}
+
 /// All that lies in a folder, as the space it takes.
 pub fn size(folder: &Path) -> Bytes {
     let Ok(entries) = fs::read_dir(folder) else { return Bytes::ZERO };

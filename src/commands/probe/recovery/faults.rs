@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::conclude::shown_path;
-use super::stage::{self, Halt, Next, Ran, Stage, moved};
+use super::stage::{Halt, Next, Ran, Stage, moved};
 use crate::adapters::trial::copy;
 use crate::adapters::trial::folder::{Aim, FolderWatch};
 use crate::recovery::Phase;
@@ -43,34 +43,34 @@ fn copied(
     original: &Path,
     damage: Damage,
 ) -> Result<DamageMet, Halt> {
-    let copy = stage.keep(original)?;
+    let damaged = stage.keep(original)?;
     let newest: Vec<PathBuf> = (interrupted.observed.newest().iter())
         .flat_map(|saved| &saved.paths)
-        .map(|path| moved(Path::new(path), interrupted.out.as_deref(), Some(&copy)))
+        .map(|path| moved(Path::new(path), interrupted.out.as_deref(), Some(&damaged)))
         .collect();
     let files = copy::files(&newest);
     let mut said =
         DamageMet { damage, files: Vec::new(), met: None, resumed_from: None, code: None, said: None };
     let Some(todo) = changes(damage, &files) else {
         said.said = Some(Message::new("recovery-damage-not-possible").to_string());
-        stage::remove(&copy);
+        copy::remove(&damaged);
         return Ok(said);
     };
     for one in &todo {
         use crate::recovery::damage::Change::{Cut, Remove, Zero};
         let (Remove(path) | Cut { path, .. } | Zero { path, .. }) = one;
-        said.files.push(shown_path(Path::new(path), Some(&copy)));
+        said.files.push(shown_path(Path::new(path), Some(&damaged)));
         if let Err(error) = copy::change(one) {
             said.said = Some(crate::adapters::files::plain(&error));
             return Ok(said);
         }
     }
     stage.say(&Message::keyed("recovery-damage-", damage.key()));
-    let ran = resume_few(stage, interrupted, Some(copy.clone()), Phase::ResumedDamaged)?;
+    let ran = resume_few(stage, interrupted, Some(damaged.clone()), Phase::ResumedDamaged)?;
     let whole: Vec<u64> = interrupted.observed.saved.iter().map(|saved| saved.after).collect();
     let (older, last) = whole.split_at(whole.len().saturating_sub(1));
     told(&mut said, &ran, interrupted, last.first().copied().unwrap_or(0), older);
-    stage::remove(&copy);
+    copy::remove(&damaged);
     Ok(said)
 }
 
@@ -147,7 +147,7 @@ fn while_saving(stage: &mut Stage<'_, '_, '_>, interrupted: &Ran) -> Result<Dama
     // The save that was hit came after all that are whole.
     told(&mut said, &resumed, &ran, ran.observed.made.max(1), &whole);
     if let Some(out) = out {
-        stage::remove(&out);
+        copy::remove(&out);
     }
     Ok(said)
 }

@@ -409,11 +409,6 @@ fn cannot(error: &std::io::Error) -> Halt {
     )
 }
 
-/// All of the workplace goes at the end; this only makes room early.
-pub(super) fn remove(folder: &Path) {
-    let _ = std::fs::remove_dir_all(folder);
-}
-
 /// The same file in another folder of the same shape.
 pub(super) fn moved(path: &Path, from: Option<&Path>, to: Option<&Path>) -> PathBuf {
     match (from.and_then(|from| path.strip_prefix(from).ok()), to) {
