@@ -5,9 +5,9 @@
 
 use super::event::Told;
 use super::failure::{Failure, step_time_growth};
-use super::hook_record::{HookReport, HookSteps, StepConfidence};
+use super::hook_record::{CheckpointFacts, HookReport, HookSteps, StepConfidence};
 use super::record::{LossRecord, SeriesPoint, StepsRecord};
-use super::scanner::{LogPoint, LogReading, LogSteps, StepUnit};
+use super::scanner::{LogPoint, LogReading, LogSteps, Pause, PauseKind, StepUnit};
 use super::steps::{self, Basis, StepSeconds, StepTimes, Tick, Warmup};
 use crate::document::Gap;
 use crate::words::Message;
@@ -30,10 +30,11 @@ pub struct Asked {
 /// `seconds`: since the start of the child, or the length of the run.
 pub fn told(log: &LogReading, hook: Option<&HookReport>, asked: Asked, seconds: Option<f64>) -> Told {
     let by_hook = hook.and_then(|hook| hook.steps.as_ref()).filter(|steps| steps.count > 0);
+    let saves = hook.and_then(|hook| hook.torch.as_ref()).map(|torch| torch.checkpoints.as_slice());
     let mut gaps = hook.map(|hook| hook.gaps.clone()).unwrap_or_default();
     let mut steps = match (&log.steps, by_hook) {
         (Some(log_steps), _) if asked.pattern => Some(of_log(log_steps, log, asked)),
-        (_, Some(hook_steps)) => Some(of_hook(hook_steps, log, asked)),
+        (_, Some(hook_steps)) => Some(of_hook(hook_steps, saves.unwrap_or_default(), log, asked)),
         (Some(log_steps), None) => Some(of_log(log_steps, log, asked)),
         (None, None) => asked.declared.map(|count| declared(count, seconds)),
     };
@@ -92,9 +93,19 @@ fn slowed(log: &LogReading, hook: Option<&HookSteps>) -> Option<Failure> {
     step_time_growth(&ticks)
 }
 
-fn of_hook(hook: &HookSteps, log: &LogReading, asked: Asked) -> StepsRecord {
+/// A save that the hook saw is known to the nanosecond; it must not pass for a stall as well.
+fn save_pauses(saves: &[CheckpointFacts]) -> impl Iterator<Item = Pause> {
+    saves.iter().map(|save| Pause {
+        kind: PauseKind::Checkpoint,
+        from: save.at_seconds - save.seconds,
+        to: save.at_seconds,
+    })
+}
+
+fn of_hook(hook: &HookSteps, saves: &[CheckpointFacts], log: &LogReading, asked: Asked) -> StepsRecord {
     let ticks: Vec<Tick> = hook.points.iter().map(|p| Tick { step: p.step, at: p.at_seconds }).collect();
-    let times = steps::step_times(&ticks, &log.pauses, HOOK_RESOLUTION, asked.warmup, Basis::OwnClock);
+    let pauses: Vec<Pause> = save_pauses(saves).chain(log.pauses.iter().copied()).collect();
+    let times = steps::step_times(&ticks, &pauses, HOOK_RESOLUTION, asked.warmup, Basis::OwnClock);
     let points = hook.points.iter().map(|p| (p.step, Some(p.at_seconds), p.loss));
     let confidence = hook.confidence.map(|confidence| match confidence {
         StepConfidence::Raw => "raw",

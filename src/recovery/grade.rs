@@ -178,6 +178,13 @@ pub fn where_from(interrupted: &Observed, resumed: &Observed, floor: f64) -> Opt
     if interrupted.numbered == Numbered::Framework && resumed.numbered == Numbered::Framework {
         return resumed.first_number()?.checked_sub(interrupted.first_number()?);
     }
+    // Without the hook the printed numbers are all there is, and exact.
+    let printed = |observed: &Observed| {
+        observed.numbered == Numbered::Log && observed.points.iter().any(|point| point.number.is_some())
+    };
+    if printed(interrupted) && printed(resumed) {
+        return Some(resumed.printed_first?.saturating_sub(interrupted.printed_first?));
+    }
     // Where the losses of the first steps fit, newest checkpoint first.
     let mut places: Vec<u64> = interrupted.saved.iter().rev().map(|saved| saved.after).collect();
     places.push(0);
@@ -263,13 +270,22 @@ fn step_continuous(interrupted: &Observed, resumed: &Observed, from: u64) -> Opt
         (Numbered::Framework, Numbered::Framework) => {
             Some(interrupted.saved.iter().any(|saved| before + saved.after == after))
         }
+        // A counter that begins anew: with the same length ahead it lost count, else it counts what is left.
+        (Numbered::Log, Numbered::Log) if after <= before => {
+            let same_length =
+                interrupted.printed_total.is_some() && interrupted.printed_total == resumed.printed_total;
+            (same_length && from > 0).then_some(false)
+        }
+        (Numbered::Log, Numbered::Log) if interrupted.points.iter().any(|point| point.number.is_some()) => {
+            let last = interrupted.points.last()?.number?;
+            Some(after <= last + 1)
+        }
         (Numbered::Log, Numbered::Log) if interrupted.printed_every == Some(1) => {
-            (after > before).then_some(after == before + from)
+            Some(after == before + from)
         }
         (Numbered::Log, Numbered::Log) => {
             let every = interrupted.printed_every?;
-            // A counter that begins anew while losses go on may be a progress bar's own: nothing is told by it.
-            (after > before).then_some((from..=from + every + 1).contains(&after))
+            Some((from..=from + every + 1).contains(&after))
         }
         _ => None,
     }

@@ -50,6 +50,8 @@ pub struct Observed {
     /// The first number that the log printed, and the distance between two printings.
     pub printed_first: Option<u64>,
     pub printed_every: Option<u64>,
+    /// The length that was printed.
+    pub printed_total: Option<u64>,
     /// Each once, in order; files saved at the same step are one.
     pub saved: Vec<Saved>,
     /// Whether the optimizer had any state before its first step. `None`: it keeps none, or nobody saw.
@@ -90,6 +92,7 @@ impl Observed {
             numbered,
             printed_first: log.and_then(|log| log.points.first()).map(|point| point.step),
             printed_every: log.and_then(every),
+            printed_total: log.and_then(|log| log.total_declared),
             saved: saved(&torch.checkpoints),
             optimizer_restored: restored(torch),
             made: steps.count,
@@ -97,7 +100,7 @@ impl Observed {
         }
     }
 
-    /// Without the hook: what was printed is all there is. `start`: how many steps were printed as made before it.
+    /// Without the hook: what was printed is all there is.
     pub fn of_log(log: &LogSteps) -> Observed {
         let first = log.points.first().map_or(0, |point| point.step);
         let points = (log.points.iter())
@@ -112,9 +115,10 @@ impl Observed {
         Observed {
             points,
             numbered: Numbered::Log,
-            printed_first: Some(log.first_step),
+            printed_first: log.points.first().map(|point| point.step),
             printed_every: None,
-            made: log.count,
+            printed_total: log.total_declared,
+            made: log.points.last().map_or(0, |point| point.step + 1 - first.min(point.step)),
             stride: 1,
             ..Observed::default()
         }

@@ -73,6 +73,10 @@ pub(super) const NOTES: &[NoteRow] = &[
     note("recovery.damage", CriterionId::Recovery, recovery::damage),
     note("recovery.lost-work", CriterionId::Recovery, recovery::lost_work),
     note("recovery.notice", CriterionId::Recovery, recovery::notice),
+    note("recovery.polite", CriterionId::Recovery, recovery::polite),
+    note("recovery.flushed", CriterionId::Recovery, keeping::not_flushed),
+    note("recovery.all-checkpoints", CriterionId::Recovery, keeping::all_of_them),
+    note("recovery.left-behind", CriterionId::Recovery, recovery::left_behind),
 ];
 
 #[cfg(test)]

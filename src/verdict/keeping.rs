@@ -38,7 +38,12 @@ pub(super) fn space(case: &Case<'_>) -> Option<(Status, Fact)> {
     let free = facts.space.as_ref()?.free?;
     let (bytes, bytes_cite) = checkpoint_bytes(case)?;
     let needed = bytes * KEPT;
-    let enough = free >= needed && facts.inodes_free != Some(0);
+    let files = checkpoint_files(case).unwrap_or(1);
+    let inodes = facts.inodes_free.is_none_or(|inodes| inodes >= files * KEPT);
+    let enough = free >= needed && inodes;
+    if !inodes && free >= needed {
+        return Some(few_inodes(&facts, cite, files * KEPT));
+    }
     let id = if enough { "verdict-space-enough" } else { "verdict-space-short" };
     let text = Message::new(id).with("free", free).with("needed", needed).with("each", bytes);
     let fact = Fact::new(text).value(Figure::Bytes(free)).limit(Figure::Bytes(needed));
@@ -50,6 +55,19 @@ pub(super) fn space(case: &Case<'_>) -> Option<(Status, Fact)> {
         (false, false) => Status::Fail,
     };
     Some((status, fact.cite(bytes_cite)))
+}
+
+fn few_inodes(facts: &Storage, cite: Cite, needed: u64) -> (Status, Fact) {
+    let left = facts.inodes_free.unwrap_or(0);
+    let text = Message::new("verdict-inodes-short").with("left", left).with("needed", needed);
+    let fact = Fact::new(text).value(Figure::Count(left)).limit(Figure::Count(needed));
+    let status = if left == 0 { Status::Fail } else { Status::Unknown };
+    (status, fact.cite(Cite { pointer: format!("{}/inodes_free", cite.pointer), ..cite }))
+}
+
+fn checkpoint_files(case: &Case<'_>) -> Option<u64> {
+    let of_test = tested(case).and_then(|(_, recovery)| recovery.checkpoint.as_ref()?.files);
+    of_test.or_else(|| case.probes().iter().find_map(|probe| probe.body.checkpoint.as_ref()?.files))
 }
 
 fn checkpoint_bytes(case: &Case<'_>) -> Option<(Bytes, Cite)> {
@@ -90,22 +108,39 @@ pub(super) fn storage(case: &Case<'_>) -> Option<(Status, Fact)> {
         };
         return Some((status, fact));
     }
-    let durable =
-        tested(case).and_then(|(probe, recovery)| Some((probe, recovery.checkpoint.as_ref()?.durable?)));
-    Some(match durable {
-        Some((probe, true)) => {
-            let fact = Fact::new(Message::new("verdict-storage-durable")).value(Figure::Flag(true));
-            (Status::Pass, fact.cite(probe.cite("/recovery/checkpoint/durable")))
-        }
-        Some((probe, false)) => {
-            let fact = Fact::new(Message::new("verdict-storage-not-durable")).value(Figure::Flag(false));
-            (Status::Fail, fact.cite(probe.cite("/recovery/checkpoint/durable")))
-        }
-        None => {
-            let fact = Fact::new(Message::new("verdict-storage-untold"));
-            (Status::Unknown, fact.cites(case.probes().iter().map(|probe| probe.cite(""))))
-        }
-    })
+    // That the bytes reached a disk says nothing of whose disk it is.
+    let fact = Fact::new(Message::new("verdict-storage-untold"));
+    Some((Status::Unknown, fact.cites(case.probes().iter().map(|probe| probe.cite("")))))
+}
+
+/// A host that dies keeps only what was flushed: a renamed file that was not can be empty afterwards.
+pub(super) fn not_flushed(case: &Case<'_>) -> Option<Fact> {
+    let (probe, recovery) = tested(case)?;
+    if recovery.checkpoint.as_ref()?.durable? {
+        return None;
+    }
+    let fact = Fact::new(Message::new("verdict-not-flushed")).value(Figure::Flag(false));
+    Some(fact.cite(probe.cite("/recovery/checkpoint/durable")))
+}
+
+/// What the checkpoints of the whole run take when none of them is removed on the way.
+pub(super) fn all_of_them(case: &Case<'_>) -> Option<Fact> {
+    let projection = case.projection.as_ref()?;
+    let (facts, cite) = storage_facts(case)?;
+    let free = facts.space.as_ref()?.free?;
+    let (each, bytes_cite) = checkpoint_bytes(case)?;
+    let (probe, recovery) = tested(case)?;
+    let every = recovery.checkpoint_interval.filter(|every| *every > 0)?;
+    let count = projection.steps / every;
+    let all = each * count;
+    if all <= free || count < 2 {
+        return None;
+    }
+    let text =
+        Message::new("verdict-all-checkpoints").with("count", count).with("all", all).with("free", free);
+    let fact = Fact::new(text).value(Figure::Bytes(all)).limit(Figure::Bytes(free)).cite(bytes_cite);
+    let fact = fact.cite(Cite { pointer: format!("{}/space/free", cite.pointer), ..cite });
+    Some(fact.cite(probe.cite("/recovery/checkpoint_interval")))
 }
 
 fn storage_text(class: StorageClass) -> &'static str {

@@ -195,10 +195,14 @@ pub(super) fn damage(case: &Case<'_>) -> Option<Fact> {
     Some(fact.cite(probe.cite("/recovery/survives_damage")))
 }
 
-/// What one interruption costs: the steps since the checkpoint, done again, and the restart.
+/// What one interruption costs: steps done again, and the restart. It comes at any time between two checkpoints, so
+/// half of their distance on average; where that is not known, what the test's own interruption cost.
 pub(super) fn lost_work(case: &Case<'_>) -> Option<Fact> {
     let (probe, recovery) = tested(case)?;
-    let (steps, restart) = (recovery.lost_steps?, recovery.restart_seconds?);
+    let restart = recovery.restart_seconds?;
+    let half = recovery.checkpoint_interval.map(|every| every.div_ceil(2));
+    let steps = half.or(recovery.lost_steps)?;
+    let said = if half.is_some() { "/recovery/checkpoint_interval" } else { "/recovery/lost_steps" };
     let (_, _, mean) = slowest(case)?;
     let seconds = steps as f64 * mean + restart;
     let gpus = case.used_gpus().len().max(1) as u64;
@@ -212,7 +216,7 @@ pub(super) fn lost_work(case: &Case<'_>) -> Option<Fact> {
         .with("restart", Arg::Seconds(restart))
         .with("seconds", Arg::Seconds(seconds));
     let fact = Fact::new(text).value(Figure::Seconds(seconds));
-    Some(fact.cite(probe.cite("/recovery/lost_steps")).cite(probe.cite("/recovery/restart_seconds")))
+    Some(fact.cite(probe.cite(said)).cite(probe.cite("/recovery/restart_seconds")))
 }
 
 /// A save on notice needs a step and a save within half of it (the rest is for what goes wrong).
@@ -221,12 +225,44 @@ pub(super) fn notice(case: &Case<'_>) -> Option<Fact> {
     let save = recovery.checkpoint.as_ref()?.save_seconds?;
     let (_, seconds, mean) = slowest(case)?;
     let needed = seconds.p90.unwrap_or(mean) + save;
-    if needed <= NOTICE_SECONDS / 2.0 {
+    let notice = recovery.notice_seconds.unwrap_or(NOTICE_SECONDS);
+    if needed <= notice / 2.0 {
         return None;
     }
     let text = Message::new("verdict-notice")
         .with("needed", Arg::Seconds(needed))
-        .with("notice", Arg::Seconds(NOTICE_SECONDS));
-    let fact = Fact::new(text).value(Figure::Seconds(needed)).limit(Figure::Seconds(NOTICE_SECONDS / 2.0));
+        .with("notice", Arg::Seconds(notice));
+    let fact = Fact::new(text).value(Figure::Seconds(needed)).limit(Figure::Seconds(notice / 2.0));
     Some(fact.cite(probe.cite("/recovery/checkpoint/save_seconds")))
+}
+
+/// How the run took being asked to end.
+pub(super) fn polite(case: &Case<'_>) -> Option<Fact> {
+    let (probe, recovery) = tested(case)?;
+    let polite = recovery.polite.as_ref()?;
+    let (id, seconds) = match (polite.killed, polite.saved, polite.code) {
+        (true, ..) => ("verdict-polite-killed", recovery.notice_seconds.or(polite.seconds)?),
+        // Status 0 is what schedulers take for a finished job.
+        (false, _, Some(0)) => ("verdict-polite-zero", polite.seconds?),
+        (false, true, _) => ("verdict-polite-saved", polite.seconds?),
+        (false, false, _) => ("verdict-polite-unsaved", polite.seconds?),
+    };
+    let fact = Fact::new(Message::new(id).with("seconds", Arg::Seconds(seconds)));
+    Some(fact.value(Figure::Seconds(seconds)).cite(probe.cite("/recovery/polite")))
+}
+
+/// What an interruption left behind.
+pub(super) fn left_behind(case: &Case<'_>) -> Option<Fact> {
+    let (probe, recovery) = tested(case)?;
+    let alive = recovery.left_alive.as_ref().filter(|names| !names.is_empty());
+    if let Some(names) = alive {
+        let text = Message::new("verdict-left-alive").with("names", names.join(", "));
+        let fact = Fact::new(text).value(Figure::Count(names.len() as u64));
+        return Some(fact.cite(probe.cite("/recovery/left_alive")));
+    }
+    if recovery.memory_returned? {
+        return None;
+    }
+    let fact = Fact::new(Message::new("verdict-memory-kept")).value(Figure::Flag(false));
+    Some(fact.cite(probe.cite("/recovery/memory_returned")))
 }

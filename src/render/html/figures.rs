@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::marked;
 use crate::render::svg::{Bar, Ink, Level, Line, Plot, Side, draw, thinned};
 use crate::units::{Bytes, GIB};
-use crate::verdict::evidence::{Held, Probe};
+use crate::verdict::evidence::{Held, LossAt, Probe};
 use crate::verdict::{Evidence, VerdictReport};
 use crate::words::{Arg, Lang, Message, format_number};
 
@@ -122,7 +122,9 @@ fn step_times(probe: &Held<Probe>, lang: Lang) -> Option<Shown> {
         .collect();
     let times: Vec<f64> = probe.series().filter_map(|point| point.seconds).collect();
     let low = known.iter().chain(&times).copied().fold(f64::INFINITY, f64::min);
-    let high = known.iter().chain(&times).copied().fold(0.0, f64::max);
+    let longest = times.iter().copied().fold(0.0, f64::max);
+    let high = known.iter().copied().fold(edge(&times, seconds.p90.unwrap_or(mean)), f64::max);
+    let beyond = times.iter().filter(|time| **time > high).count();
     let room = ((high - low) * 0.08).max(high * 0.02).max(1e-6);
     let (from, to) = ((low - room).max(0.0), high + room);
     let mut bars = histogram(&times, from, to);
@@ -139,6 +141,15 @@ fn step_times(probe: &Held<Probe>, lang: Lang) -> Option<Shown> {
         .with("p10", Arg::Seconds(seconds.p10.unwrap_or(low)))
         .with("p90", Arg::Seconds(seconds.p90.unwrap_or(high)))
         .with("count", steps.count.unwrap_or(0));
+    let caption = match beyond {
+        0 => caption,
+        count => {
+            let more = Message::new("verdict-plot-steps-beyond")
+                .with("count", count)
+                .with("longest", Arg::Seconds(longest));
+            Message::verbatim(format!("{} {}", caption.text(lang), more.text(lang)))
+        }
+    };
     // Without the single steps there is nothing to draw that the sentence does not say.
     if times.len() < 2 {
         return None;
@@ -161,6 +172,17 @@ fn step_times(probe: &Held<Probe>, lang: Lang) -> Option<Shown> {
     Some(Shown { heading, svg, caption })
 }
 
+/// Where the plot ends: at the longest step, unless few steps are far longer than nearly all others.
+fn edge(times: &[f64], p90: f64) -> f64 {
+    const FAR: f64 = 3.0;
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let Some(longest) = sorted.last().copied() else { return p90 };
+    let middle = sorted[sorted.len() / 2];
+    let fence = middle + FAR * (p90 - middle).max(middle * 0.1);
+    if longest > fence { fence } else { longest }
+}
+
 fn histogram(times: &[f64], from: f64, to: f64) -> Vec<Bar> {
     const BINS: usize = 40;
     let width = (to - from) / BINS as f64;
@@ -179,39 +201,82 @@ fn histogram(times: &[f64], from: f64, to: f64) -> Vec<Bar> {
     counts.iter().enumerate().filter(|(_, count)| **count > 0).map(bar).collect()
 }
 
-fn loss(probe: &Held<Probe>, lang: Lang) -> Option<Shown> {
-    let points: Vec<(f64, f64)> = probe
+/// Losses as the recovery test paired them: the interrupted run and the resumed one; else those of the run alone.
+fn curves(probe: &Held<Probe>) -> [Vec<(f64, f64)>; 2] {
+    let pairs = probe.body.recovery.as_ref().and_then(|recovery| recovery.loss.as_ref());
+    let of = |points: Option<&Vec<LossAt>>| -> Vec<(f64, f64)> {
+        let finite = |point: &LossAt| Some((point.step? as f64, point.loss.filter(|loss| loss.is_finite())?));
+        points.into_iter().flatten().filter_map(finite).collect()
+    };
+    let before = of(pairs.and_then(|pairs| pairs.before.as_ref()));
+    let after = of(pairs.and_then(|pairs| pairs.after.as_ref()));
+    if before.len() > 1 {
+        return [before, after];
+    }
+    let alone = probe
         .series()
-        .filter_map(|point| Some((point.step? as f64, point.loss.filter(|loss| loss.is_finite())?)))
-        .collect();
-    let ((first, _), (last, _)) = (points.first().copied()?, points.last().copied()?);
+        .filter_map(|point| Some((point.step? as f64, point.loss.filter(|loss| loss.is_finite())?)));
+    [alone.collect(), Vec::new()]
+}
+
+fn loss(probe: &Held<Probe>, lang: Lang) -> Option<Shown> {
+    let [points, after] = curves(probe);
+    let (first, from) = points.first().copied()?;
+    let (end, to) = after.last().or(points.last()).copied()?;
+    let all = || points.iter().chain(&after);
+    let last = all().map(|(x, _)| *x).fold(end, f64::max);
     if points.len() < 2 || last <= first {
         return None;
     }
-    let low = points.iter().map(|(_, y)| *y).fold(f64::INFINITY, f64::min);
-    let high = points.iter().map(|(_, y)| *y).fold(f64::NEG_INFINITY, f64::max);
+    let low = all().map(|(_, y)| *y).fold(f64::INFINITY, f64::min);
+    let high = all().map(|(_, y)| *y).fold(f64::NEG_INFINITY, f64::max);
     let room = ((high - low) * 0.06).max(high.abs() * 0.01).max(1e-9);
     let recovery = probe.body.recovery.as_ref();
-    let interrupted = recovery.and_then(|recovery| recovery.interrupted_at_step).map(|step| Level {
-        at: step as f64,
-        name: Message::new("verdict-plot-interrupted").text(lang),
-        ink: Ink::Limit,
-        side: Side::Left,
-    });
+    let mark = |step: Option<u64>, id: &'static str, side| {
+        let name = Message::new(id).text(lang);
+        step.map(|step| Level { at: step as f64, name, ink: Ink::Limit, side })
+    };
+    let marks = [
+        mark(recovery.and_then(|r| r.checkpoint_step), "verdict-plot-resumed", Side::Left),
+        mark(recovery.and_then(|r| r.interrupted_at_step), "verdict-plot-interrupted", Side::Right),
+    ];
     let heading = Message::new("verdict-plot-loss");
-    let caption = Message::new("verdict-plot-loss-caption")
-        .with("first", Arg::Number(points[0].1, 4))
-        .with("last", Arg::Number(points[points.len() - 1].1, 4));
+    let caption = match after.first() {
+        Some((resumed, _)) => {
+            Message::new("verdict-plot-loss-across").with("from", format_number(*resumed, 0))
+        }
+        None => Message::new("verdict-plot-loss-caption"),
+    };
+    let caption = caption.with("first", Arg::Number(from, 4)).with("last", Arg::Number(to, 4));
+    let line = |points: &[(f64, f64)], ink| Line { points: thinned(points, MOST_POINTS), ink, filled: false };
+    let mut lines = vec![line(&points, Ink::First)];
+    if after.len() > 1 {
+        lines.push(line(&after, Ink::Second));
+    }
     let svg = draw(&Plot {
         title: heading.text(lang),
         x: (first, last),
         y: (low - room, high + room),
         x_text: &|n| format_number(n, 0),
         y_text: &|y| format_number(y, 3),
-        lines: vec![Line { points: thinned(&points, MOST_POINTS), ink: Ink::First, filled: false }],
+        lines,
         bars: Vec::new(),
         levels: Vec::new(),
-        marks: interrupted.into_iter().filter(|mark| mark.at >= first && mark.at <= last).collect(),
+        marks: marks.into_iter().flatten().filter(|mark| mark.at >= first && mark.at <= last).collect(),
     });
     Some(Shown { heading, svg, caption })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::edge;
+
+    #[test]
+    fn one_long_step_does_not_squeeze_all_others_into_one_bar() {
+        let mut times: Vec<f64> = (0..200).map(|n| 1.0 + f64::from(n % 10) / 100.0).collect();
+        let usual = edge(&times, 1.09);
+        times.push(90.0);
+        let clipped = edge(&times, 1.09);
+        assert!(clipped < 2.0 && (clipped - usual).abs() < 0.5, "{usual} {clipped}");
+    }
 }

@@ -20,7 +20,9 @@ pub use probe::{
     CheckpointSeen, Context, Drift, Failure, Loss, Outcome, PauseTotal, Point, Probe, ProbeGpu, Stalls,
     StepPoint, StepSeconds, Steps, Torch, TorchGpu, Unidentified,
 };
-pub use recovery::{Checkpoint, CheckpointLookedAt, DamagedFile, Recovery, Storage, StorageSpace};
+pub use recovery::{
+    Checkpoint, CheckpointLookedAt, DamagedFile, LossAt, LossPairs, Polite, Recovery, Storage, StorageSpace,
+};
 
 /// A document's body and how findings cite it.
 #[derive(Debug, Clone, PartialEq)]

@@ -15,10 +15,42 @@ pub struct Recovery {
     pub step_continuous: Option<bool>,
     pub lr_continuous: Option<bool>,
     pub loss_continuous: Option<bool>,
+    pub loss: Option<LossPairs>,
     pub checkpoint: Option<Checkpoint>,
     pub survives_damage: Option<serde_json::Map<String, serde_json::Value>>,
     pub restart_seconds: Option<f64>,
     pub lost_steps: Option<u64>,
+    /// Steps between two checkpoints.
+    pub checkpoint_interval: Option<u64>,
+    pub notice_seconds: Option<f64>,
+    pub polite: Option<Polite>,
+    pub left_alive: Option<Vec<String>>,
+    pub memory_returned: Option<bool>,
+}
+
+/// Losses before the interruption and across it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct LossPairs {
+    pub before: Option<Vec<LossAt>>,
+    pub after: Option<Vec<LossAt>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct LossAt {
+    pub step: Option<u64>,
+    pub loss: Option<f64>,
+}
+
+/// The run was asked to end.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Polite {
+    pub seconds: Option<f64>,
+    pub code: Option<i64>,
+    pub killed: bool,
+    pub saved: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -27,6 +59,7 @@ pub struct CheckpointLookedAt {
     pub path: Option<String>,
     pub complete: Option<bool>,
     pub bytes: Option<Bytes>,
+    pub files: Option<u64>,
     pub problems: Option<Vec<String>>,
     pub damaged: Option<Vec<DamagedFile>>,
     pub disk: Option<Storage>,
@@ -44,6 +77,7 @@ pub struct DamagedFile {
 pub struct Checkpoint {
     pub path: Option<String>,
     pub bytes: Option<Bytes>,
+    pub files: Option<u64>,
     pub save_seconds: Option<f64>,
     pub complete: Option<bool>,
     pub atomic: Option<bool>,

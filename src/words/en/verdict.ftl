@@ -153,8 +153,15 @@ verdict-storage-local-volume = the checkpoint lies on a volume of this machine (
 verdict-storage-network = the checkpoint lies on storage outside the instance ({ $kind } at { $place })
 verdict-storage-unknown = the checkpoint lies on a disk ({ $kind } at { $place }) whose lifetime nothing tells
 verdict-storage-untold = whether the checkpoint's storage outlives the instance is not known
-verdict-storage-durable = the checkpoint was written through to its storage
-verdict-storage-not-durable = the checkpoint was not written through to its storage
+verdict-not-flushed = the checkpoint was not flushed to its disk before it counted: after a host's death the newest may be empty
+verdict-inodes-short = only { $left } more files can be created there; three checkpoints need { $needed }
+verdict-all-checkpoints = if none is removed on the way, the run's { $count } checkpoints take { $all }; { $free } are free
+verdict-polite-killed = asked to end, the run was still there after { $seconds } and was killed
+verdict-polite-zero = asked to end, the run ended after { $seconds } with status 0: a scheduler takes that for a finished job
+verdict-polite-saved = asked to end, the run saved and ended after { $seconds }
+verdict-polite-unsaved = asked to end, the run ended after { $seconds } without saving
+verdict-left-alive = processes outlived the interruption: { $names }
+verdict-memory-kept = GPU memory was not back where it had been after the interruption
 verdict-space-enough = { $free } are free for checkpoints of { $each }; three of them are { $needed }
 verdict-space-short = only { $free } are free for checkpoints of { $each }; three of them are { $needed }
 verdict-grade-a = A: the resumed run is equal to the last bit
@@ -174,11 +181,11 @@ verdict-resume-loss-no = the loss did not go on
 verdict-resume-loss-untold = whether the loss went on is not known: no uninterrupted run to hold it against
 verdict-not-atomic = a checkpoint is written in place: killed while saving, the newest one is broken
 verdict-damage = a damaged newest checkpoint was not survived: { $names }
-verdict-lost-work = an interruption costs { $steps ->
+verdict-lost-work = an interruption costs about { $steps ->
     [one] 1 step
    *[other] { $steps } steps
 } and a restart of { $restart }: { $seconds }
-verdict-lost-work-cost = an interruption costs { $steps ->
+verdict-lost-work-cost = an interruption costs about { $steps ->
     [one] 1 step
    *[other] { $steps } steps
 } and a restart of { $restart }: { $seconds }, { $cost }
@@ -229,6 +236,12 @@ verdict-plot-steps-caption = Mean { $mean }, median { $median }; four steps in f
 verdict-plot-loss = Loss over steps
 verdict-plot-loss-caption = From { $first } to { $last }.
 verdict-plot-interrupted = interrupted
+verdict-plot-resumed = resumed from
+verdict-plot-loss-across = From { $first } to { $last }. The second line is the resumed run, from step { $from } on.
+verdict-plot-steps-beyond = { $count ->
+    [one] One step is
+   *[other] { $count } steps are
+} longer than the plot is wide, up to { $longest }.
 verdict-ledger = Memory: estimated and measured
 verdict-ledger-caption = Terms of the estimate that are alive at its peak, then the totals. Thin lines are intervals.
 verdict-ledger-allocated-estimated = Estimated, live tensors

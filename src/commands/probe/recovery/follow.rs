@@ -43,6 +43,8 @@ pub(super) struct Follow {
     pub(super) ends: Option<Ended>,
     /// Checkpoints that a person was told of.
     pub(super) told: u64,
+    /// When the count of steps changed, and to what.
+    history: Vec<(f64, u64)>,
 }
 
 impl Follow {
@@ -55,6 +57,9 @@ impl Follow {
         elapsed: f64,
     ) {
         let steps = if live.steps > 0 { live.steps } else { printed.unwrap_or(0) };
+        if self.history.last().is_none_or(|(_, before)| steps > *before) && self.history.len() < 1_000_000 {
+            self.history.push((elapsed, steps));
+        }
         if live.checkpoints > 0 {
             self.standing.look(steps, live.checkpoints, live.checkpoint_after);
             return;
@@ -64,7 +69,9 @@ impl Follow {
         let saves: Vec<Saved> = bursts.iter().filter_map(save_of).collect();
         while self.bursts.len() < saves.len() {
             let mut saved = saves[self.bursts.len()].clone();
-            saved.after = steps;
+            // Its end is seen a second later; what counts is where the run stood then.
+            let then = self.history.iter().rev().find(|(at, _)| *at <= saved.at);
+            saved.after = then.map_or(steps, |(_, steps)| *steps).max(1);
             self.bursts.push(saved);
         }
         let newest = self.bursts.last().map(|saved| saved.after);

@@ -1,0 +1,140 @@
+"""A plain training loop that saves every 20 steps and can lose one thing when it resumes.
+
+LOSE is a comma list: opt, sched, rng, data (its order), step (counts from 1 again), all (starts over), crash.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import time
+
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--out", default=os.environ.get("ONECARD_OUT"))
+parser.add_argument("--lose", default="")
+parser.add_argument("--steps", type=int, default=400)
+parser.add_argument("--every", type=int, default=24)
+parser.add_argument("--pace", type=float, default=0.02)
+parser.add_argument("--save", default="aside", choices=["aside", "in-place", "never", "on-term", "folder"])
+parser.add_argument("--constant", action="store_true")
+parser.add_argument("--bulk", type=int, default=0, help="MiB that a checkpoint is larger")
+parser.add_argument("--children", type=int, default=0, help="processes in sessions of their own")
+args = parser.parse_args()
+lose = set(args.lose.split(","))
+
+torch.set_num_threads(1)
+torch.manual_seed(3)
+data = torch.randn(640, 16)
+wanted = data @ torch.randn(16, 1) + 0.5 * torch.randn(640, 1)
+net = torch.nn.Sequential(
+    torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(64, 1)
+)
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+rate = (lambda s: 1.0) if args.constant else (lambda s: min(1.0, (s + 1) / 20) * (1 - s / 1000))
+schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+order = torch.Generator().manual_seed(5)
+
+for _ in range(args.children):
+    # A worker that a signal to the group does not reach.
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        while True:
+            time.sleep(60)
+
+
+def paths():
+    if args.save == "in-place":
+        return [os.path.join(args.out, "last.pt")] if os.path.exists(os.path.join(args.out, "last.pt")) else []
+    found = [n for n in os.listdir(args.out) if n.startswith("step-") and not n.endswith(".part")]
+    found.sort(key=lambda n: int(n[5:].split(".")[0]), reverse=True)
+    return [os.path.join(args.out, n) for n in found]
+
+
+def save(step):
+    state = dict(
+        net=net.state_dict(),
+        opt=optimizer.state_dict(),
+        sched=schedule.state_dict(),
+        rng=torch.get_rng_state(),
+        order=order.get_state(),
+        step=step,
+    )
+    if args.bulk:
+        state["bulk"] = torch.ones(args.bulk << 18)
+    if args.save == "in-place":
+        torch.save(state, os.path.join(args.out, "last.pt"))
+    elif args.save == "folder":
+        # Files one by one under their last names, the marker last.
+        folder = os.path.join(args.out, "step-%d" % step)
+        os.makedirs(folder)
+        torch.save(state["opt"], os.path.join(folder, "optimizer.pt"))
+        del state["opt"]
+        torch.save(state, os.path.join(folder, "model.pt"))
+        with open(os.path.join(folder, "done.json"), "w") as file:
+            file.write("{}")
+    else:
+        final = os.path.join(args.out, "step-%d.pt" % step)
+        with open(final + ".part", "wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(final + ".part", final)
+
+
+def load():
+    for path in paths():
+        try:
+            if os.path.isdir(path):
+                state = torch.load(os.path.join(path, "model.pt"))
+                state["opt"] = torch.load(os.path.join(path, "optimizer.pt"))
+            else:
+                state = torch.load(path)
+        except Exception as error:
+            if args.save == "in-place":
+                raise
+            print("cannot load %s: %s" % (path, error))
+            continue
+        return state
+    return None
+
+
+asked = []
+if args.save == "on-term":
+    signal.signal(signal.SIGTERM, lambda *_: asked.append(True))
+
+first = 0
+state = None if "all" in lose else load()
+if state is not None:
+    if "crash" in lose:
+        sys.exit("KeyError: a key of the checkpoint is missing")
+    net.load_state_dict(state["net"])
+    if "opt" not in lose:
+        optimizer.load_state_dict(state["opt"])
+    elif args.constant is False:
+        for group in optimizer.param_groups:
+            group["lr"] = state["opt"]["param_groups"][0]["lr"]
+    if "sched" not in lose:
+        schedule.load_state_dict(state["sched"])
+    if "rng" not in lose:
+        torch.set_rng_state(state["rng"])
+    if "data" not in lose:
+        order.set_state(state["order"])
+    first = 0 if "step" in lose else state["step"]
+
+for step in range(first, args.steps):
+    chosen = torch.randint(0, 640, (32,), generator=order)
+    loss = ((net(data[chosen]) - wanted[chosen]) ** 2).mean()
+    loss.backward()
+    optimizer.step()
+    schedule.step()
+    optimizer.zero_grad()
+    print("step %d/%d loss %.5f" % (step + 1, args.steps, loss.item()))
+    time.sleep(args.pace)
+    if args.save not in ("never",) and (step + 1) % args.every == 0:
+        save(step + 1)
+    if asked:
+        save(step + 1)
+        sys.exit(0)
