@@ -74,6 +74,9 @@ pub enum Command {
     #[command(hide = true, name = "probe-relay")]
     ProbeRelay,
     #[command(hide = true, name = "probe-keeper")]
-    ProbeKeeper { token: String, folder: PathBuf },
+    ProbeKeeper {
+        token: String,
+        folder: PathBuf,
+    },
     Verdict(Box<VerdictArgs>),
 }

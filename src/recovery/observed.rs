@@ -1,5 +1,7 @@
 //! What one run of the test told: its steps in order, and what is known of their numbers.
 
+use std::path::{Path, PathBuf};
+
 use serde::{Deserialize, Serialize};
 
 use crate::probe::hook_record::{CheckpointFacts, HookSteps, StepConfidence, TorchFacts};
@@ -148,6 +150,20 @@ impl Observed {
     }
 }
 
+/// What was saved at the n-th place as a whole: the folder that its files share with no other checkpoint, or the files.
+/// A marker or a config beside them belongs to it although nobody told of its writing. `out`: the run's own folder,
+/// which holds all of them.
+pub fn whole_of(saved: &[Saved], at: usize, out: Option<&Path>) -> Vec<PathBuf> {
+    let Some(one) = saved.get(at) else { return Vec::new() };
+    let paths: Vec<PathBuf> = one.paths.iter().map(PathBuf::from).collect();
+    let Some(parent) = paths.first().and_then(|path| path.parent()) else { return paths };
+    let together = paths.len() > 1 && paths.iter().all(|path| path.parent() == Some(parent));
+    let shared = saved.iter().enumerate().any(|(other, saved)| {
+        other != at && saved.paths.iter().any(|path| Path::new(path).starts_with(parent))
+    });
+    if together && !shared && out != Some(parent) { vec![parent.to_owned()] } else { paths }
+}
+
 fn saved(checkpoints: &[CheckpointFacts]) -> Vec<Saved> {
     let mut found: Vec<Saved> = Vec::new();
     for facts in checkpoints.iter().filter(|facts| facts.complete) {
@@ -187,4 +203,27 @@ fn restored(torch: &TorchFacts) -> Option<bool> {
     let keeping = torch.optimizers.iter().filter(|optimizer| !optimizer.state_bytes.is_empty());
     let known: Vec<bool> = keeping.filter_map(|optimizer| optimizer.had_state).collect();
     (!known.is_empty()).then(|| known.iter().all(|had| *had))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::{Saved, whole_of};
+
+    #[test]
+    fn files_that_have_a_folder_to_themselves_are_that_folder() {
+        let of = |paths: &[&str]| Saved {
+            paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+            ..Saved::default()
+        };
+        let out = Some(Path::new("/out"));
+        let own = [of(&["/out/1/a.pt", "/out/1/b.pt"]), of(&["/out/2/a.pt", "/out/2/b.pt"])];
+        assert_eq!(whole_of(&own, 1, out), [PathBuf::from("/out/2")]);
+        let flat = [of(&["/out/a1.pt", "/out/b1.pt"]), of(&["/out/a2.pt", "/out/b2.pt"])];
+        assert_eq!(whole_of(&flat, 1, out).len(), 2);
+        assert_eq!(whole_of(&flat[..1], 0, out).len(), 2, "the run's own folder is no checkpoint");
+        assert_eq!(whole_of(&[of(&["/out/checkpoint-5"])], 0, out), [PathBuf::from("/out/checkpoint-5")]);
+        assert_eq!(whole_of(&own, 7, out), Vec::<PathBuf>::new());
+    }
 }

@@ -29,7 +29,7 @@ use crate::cli::ProbeArgs;
 use crate::commands::Reporter;
 use crate::document::{Document, Gap};
 use crate::exit::Exit;
-use crate::probe::event::{HookPlace, Ending, ProbeEvent, RunIdentity};
+use crate::probe::event::{Ending, HookPlace, ProbeEvent, RunIdentity};
 use crate::probe::log::ProbeLog;
 use crate::probe::scanner::ScanConfig;
 use crate::probe::telling::Asked;

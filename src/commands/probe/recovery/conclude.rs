@@ -1,6 +1,6 @@
 //! From the runs to the document.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::settings::Settings;
 use super::stage::Ran;
@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::probe::ProbeBody;
 use crate::probe::checkpoint::CheckpointRecord;
 use crate::recovery::grade::Judgement;
-use crate::recovery::observed::{Observed, Saved};
+use crate::recovery::observed::{Observed, Saved, whole_of};
 use crate::recovery::record::{CheckpointSeen, LossAt, LossPairs, PhaseSeen, RecoveryRecord};
 use crate::recovery::{Grade, Interrupt, Lost};
 use crate::words::Message;
@@ -51,9 +51,9 @@ pub(super) fn without_test(settings: &Settings, ran: Ran) -> (ProbeBody, Exit) {
 /// The newest checkpoint as it lay when the run had ended, before anything was resumed from it.
 pub(super) fn checkpoint_of(settings: &Settings, ran: &Ran) -> Option<CheckpointRecord> {
     let saved = &ran.observed.saved;
-    let paths = |saved: &Saved| -> Vec<PathBuf> { saved.paths.iter().map(PathBuf::from).collect() };
-    let newest = paths(saved.last()?);
-    let before = saved.len().checked_sub(2).and_then(|at| saved.get(at)).map(paths).unwrap_or_default();
+    let last = saved.len().checked_sub(1)?;
+    let newest = whole_of(saved, last, ran.out.as_deref());
+    let before = last.checked_sub(1).map(|at| whole_of(saved, at, ran.out.as_deref())).unwrap_or_default();
     checkpoint::group(&newest, &before)
         .or_else(|| checkpoint::newest_in(settings.checkpoint_dir.as_deref().or(ran.out.as_deref())?))
 }

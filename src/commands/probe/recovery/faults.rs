@@ -11,6 +11,7 @@ use crate::adapters::trial::folder::{Aim, FolderWatch};
 use crate::recovery::Phase;
 use crate::recovery::damage::{COPIES, Damage, File, Met, changes, met};
 use crate::recovery::grade::{ResumeEnd, where_from};
+use crate::recovery::observed::whole_of;
 use crate::recovery::record::{DamageMet, RecoveryRecord};
 use crate::recovery::timing::{patience, resumed_enough};
 use crate::words::Message;
@@ -44,9 +45,8 @@ fn copied(
     damage: Damage,
 ) -> Result<DamageMet, Halt> {
     let damaged = stage.keep(original)?;
-    let newest: Vec<PathBuf> = (interrupted.observed.newest().iter())
-        .flat_map(|saved| &saved.paths)
-        .map(|path| moved(Path::new(path), interrupted.out.as_deref(), Some(&damaged)))
+    let newest: Vec<PathBuf> = (newest_of(interrupted).iter())
+        .map(|path| moved(path, interrupted.out.as_deref(), Some(&damaged)))
         .collect();
     let files = copy::files(&newest);
     let mut said =
@@ -72,6 +72,12 @@ fn copied(
     told(&mut said, &ran, interrupted, last.first().copied().unwrap_or(0), older);
     copy::remove(&damaged);
     Ok(said)
+}
+
+/// The newest checkpoint's files or folder.
+fn newest_of(ran: &Ran) -> Vec<PathBuf> {
+    let saved = &ran.observed.saved;
+    whole_of(saved, saved.len().saturating_sub(1), ran.out.as_deref())
 }
 
 fn told(said: &mut DamageMet, ran: &Ran, interrupted: &Ran, newest: u64, older: &[u64]) {
@@ -113,9 +119,7 @@ fn while_saving(stage: &mut Stage<'_, '_, '_>, interrupted: &Ran) -> Result<Dama
         code: None,
         said: None,
     };
-    let newest: Vec<PathBuf> =
-        interrupted.observed.newest().iter().flat_map(|saved| &saved.paths).map(PathBuf::from).collect();
-    let files = copy::files(&newest);
+    let files = copy::files(&newest_of(interrupted));
     let largest: Option<&File> = files.iter().max_by_key(|file| file.bytes);
     let Some(size) = largest.map(|file| file.bytes.scaled(HALF)) else { return Ok(said) };
     let mut order = stage.order(Phase::KilledWhileSaving, None)?;
