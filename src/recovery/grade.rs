@@ -16,6 +16,11 @@ use crate::words::Message;
 /// The same order of data: at most so much of what independent batches would differ by.
 pub const SAME_ORDER_RATIO: f64 = 0.10;
 pub const SAME_ORDER_CORRELATION: f64 = 0.9;
+/// The same where the hook saw that the optimizer came back, so that random state alone is left to differ. In the 77
+/// recorded runs random state gave at most 0.21 and at least 0.83, another order at least 0.42 and at most 0.59. The
+/// line was drawn between them; the runs in bf16 on an H200 were recorded for it to be checked against.
+pub const RESTORED_RATIO: f64 = 0.25;
+pub const RESTORED_CORRELATION: f64 = 0.75;
 /// Another order of data: at least so much.
 pub const OTHER_ORDER_RATIO: f64 = 0.4;
 pub const OTHER_ORDER_CORRELATION: f64 = 0.5;
@@ -318,9 +323,13 @@ fn decide(mut judged: Judgement, comparison: Comparison, resumed: &Observed, flo
         let grade = if lost.is_empty() { Grade::A } else { Grade::D };
         return graded(judged, grade, lost);
     }
+    let (most, least) = match resumed.optimizer_restored {
+        Some(true) => (RESTORED_RATIO, RESTORED_CORRELATION),
+        Some(false) | None => (SAME_ORDER_RATIO, SAME_ORDER_CORRELATION),
+    };
     let (same, other) = match ratio.zip(correlation).filter(|_| pairs >= FEWEST_PAIRS) {
         Some((ratio, correlation)) => (
-            ratio <= SAME_ORDER_RATIO && correlation >= SAME_ORDER_CORRELATION,
+            ratio <= most && correlation >= least,
             ratio >= OTHER_ORDER_RATIO || correlation < OTHER_ORDER_CORRELATION,
         ),
         None => (false, false),

@@ -179,3 +179,14 @@ fn from_losses_alone_few_are_wrong() {
     let (alarms, misses) = rates(&count("cpu-fp32.json", false), "losses alone");
     assert!(alarms <= 0.05 && misses <= 0.05, "false alarms {alarms:.3}, misses {misses:.3}");
 }
+
+#[test]
+fn the_thresholds_hold_in_bf16_on_an_h200() {
+    for hook in [true, false] {
+        let (alarms, misses) = rates(&count("h200-bf16.json", hook), "bf16 on an H200");
+        assert!(
+            alarms <= 0.05 && misses <= 0.02,
+            "hook {hook}: false alarms {alarms:.3}, misses {misses:.3}"
+        );
+    }
+}

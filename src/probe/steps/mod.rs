@@ -150,7 +150,8 @@ pub fn step_times(
     let mean = seconds / steps as f64;
     let values: Vec<(u64, f64)> = kept.iter().map(|w| (w.steps, w.seconds)).collect();
     let stalled: Vec<&Window> = plain.iter().filter(|w| is_stall(w)).collect();
-    let extra: f64 = stalled.iter().map(|w| w.seconds - w.steps as f64 * mean).sum();
+    // A sum of nothing is -0.0.
+    let extra = 0.0 + stalled.iter().map(|w| w.seconds - w.steps as f64 * mean).sum::<f64>();
     let covered: u64 = plain.iter().map(|w| w.steps).sum();
     let mut counts: Vec<u64> = kept.iter().map(|w| w.steps).collect();
     counts.sort_unstable();
