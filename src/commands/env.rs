@@ -18,9 +18,13 @@ pub(super) fn run(args: &EnvArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::Re
         let recorded = files::read_document::<EnvBody>(path)?;
         (recorded.body.into_facts(), None, recorded.created_at)
     } else {
-        let (mut facts, source) = gather::gather(&working_folder());
-        facts.stack = (!args.no_python).then(|| stack::stack(args.python.as_deref()));
-        (facts, source, Some(clock::now()))
+        // Python takes as long to start as the driver to answer: both at once.
+        std::thread::scope(|scope| {
+            let stack = (!args.no_python).then(|| scope.spawn(|| stack::stack(args.python.as_deref())));
+            let (mut facts, source) = gather::gather(&working_folder());
+            facts.stack = stack.and_then(|stack| stack.join().ok());
+            (facts, source, Some(clock::now()))
+        })
     };
     if args.no_python {
         facts.stack = None;

@@ -270,6 +270,10 @@ impl Cause {
             Cause::OtherVendor => ("absence-other-vendor", "absence-other-vendor-hint"),
             Cause::Nouveau => ("absence-nouveau", "absence-nouveau-hint"),
             Cause::HeldForVm => ("absence-vfio", "absence-vfio-hint"),
+            // Without a list of the bus (Windows, a bare chroot) nobody saw a card.
+            Cause::DriverNotInstalled if machine.pci_gpus.is_none() => {
+                ("absence-no-driver-unseen", "absence-no-driver-unseen-hint")
+            }
             Cause::DriverNotInstalled => ("absence-no-driver", "absence-no-driver-hint"),
             Cause::ModuleNotLoaded => ("absence-module", "absence-module-hint"),
             Cause::ContainerWithoutGpu => ("absence-container", "absence-container-hint"),
@@ -349,6 +353,13 @@ mod tests {
 
     fn nodes() -> Vec<String> {
         ["/dev/nvidia0", "/dev/nvidiactl"].map(str::to_owned).to_vec()
+    }
+
+    #[test]
+    fn no_card_is_claimed_where_the_bus_cannot_be_listed() {
+        let blind = Machine { pci_gpus: None, ..linux(NvmlFailure::NoLibrary) };
+        let said = explain(&blind, None).text.to_string();
+        assert!(said.contains("cannot be told") && !said.contains("()"), "{said}");
     }
 
     #[test]
