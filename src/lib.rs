@@ -22,8 +22,6 @@ pub mod words;
 use std::ffi::OsString;
 use std::io::Write;
 
-use clap::FromArgMatches as _;
-
 use crate::exit::Exit;
 use crate::words::{Lang, Message, Problem};
 
@@ -45,9 +43,7 @@ where
     let lang = commands::lang_typed(&args);
     let width = adapters::files::terminal_width_of_stdout().filter(|_| streams.out_is_terminal);
     let mut command = cli::command(lang, width);
-    let parsed = command
-        .try_get_matches_from_mut(args)
-        .and_then(|matches| cli::Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command)));
+    let parsed = cli::parse(&mut command, args);
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return answer_clap(&error, lang, &mut streams),

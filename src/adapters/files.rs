@@ -105,6 +105,11 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Problem> {
     })
 }
 
+pub fn make_folder(path: &Path) -> Result<(), Problem> {
+    std::fs::create_dir_all(path)
+        .map_err(|error| Problem::new(named("file-unwritable", path).with("cause", plain(&error))))
+}
+
 /// Temporary files are private; a document is an ordinary file, or keeps the mode of the one it replaces.
 #[cfg(unix)]
 fn set_ordinary_mode(file: &File, replaced: &Path) {

@@ -59,7 +59,7 @@ fn worded(command: Command, pen: &Pen, parent: Option<&str>) -> Command {
         None => about(command, pen, "about"),
         Some(key) => about(command, pen, key),
     };
-    if let Some(examples) = key.and_then(|key| pen.found(&format!("examples-{key}"), 0)) {
+    if let Some(examples) = pen.found(&format!("examples-{}", key.unwrap_or("onecard")), 0) {
         command = command.after_help(examples);
     }
     command
@@ -86,7 +86,7 @@ fn about(command: Command, pen: &Pen, key: &str) -> Command {
 
 fn argument(arg: Arg, pen: &Pen, command: Option<&str>) -> Arg {
     let id = arg.get_id().as_str().trim_end_matches('_').replace('_', "-");
-    let own = command.and_then(|command| pen.found(&format!("{command}-{id}"), INDENT));
+    let own = pen.found(&format!("{}-{id}", command.unwrap_or("onecard")), INDENT);
     let text = own.or_else(|| pen.found(&format!("common-{id}"), INDENT));
     let heading = match arg.get_help_heading() {
         Some(id) => Some(Message::keyed("", id).text(pen.lang)),

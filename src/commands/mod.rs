@@ -2,6 +2,7 @@
 
 mod env;
 mod estimate;
+mod own;
 mod probe;
 mod report;
 mod verdict;
@@ -17,7 +18,11 @@ pub use report::Reporter;
 
 pub fn dispatch(cli: Cli, streams: &mut Streams<'_>) -> anyhow::Result<Exit> {
     let mut reporter = Reporter::new(&cli.common, streams);
-    match cli.command {
+    let Some(command) = cli.command else { return own::run(&cli.own, &mut reporter) };
+    if cli.own.is_asked() {
+        return Err(own::with_command().into());
+    }
+    match command {
         Command::Env(args) => env::run(&args, &mut reporter),
         Command::Estimate(args) => estimate::run(&args, &mut reporter),
         Command::Probe(args) => probe::run(&args, &mut reporter),

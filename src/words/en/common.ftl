@@ -37,3 +37,7 @@ line-note = note: { $text }
 no-value = –
 labelled = { $label }: { $value }
 interval-bytes = { $expected } ({ $low } – { $high })
+
+# What the program writes about itself.
+own-man-written = man pages are in { $folder }: `man -l { $folder }/onecard.1`
+own-with-command = --completions, --man and --licenses stand alone, without a command

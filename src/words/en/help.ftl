@@ -3,6 +3,9 @@
 
 help-about-help = Print this message or the help of the given subcommand(s)
 help-about = Is this one GPU enough for this job? Memory, time, precision and recovery, answered before the money is spent
+help-onecard-completions = Write the completions of a shell to stdout; names of GPUs and models complete, too
+help-onecard-man = Write the man pages into a folder
+help-onecard-licenses = Licences of everything that is compiled in
 help-common-format = What stdout carries
 help-common-output = Also write the JSON document to FILE, whole or not at all
 help-common-color = Colours; `NO_COLOR` is honoured
@@ -146,6 +149,41 @@ help-verdict-accept = Take the responsibility for a criterion that does not pass
 help-verdict-reports = Also write a report; its ending says which: .html, .md, .json, .xml (JUnit); repeatable
 
 ## Examples
+help-examples-onecard =
+    Begin with:
+      onecard env                                      is the GPU usable and whole
+      onecard estimate llama-3.1-8b --gpu rtx-4090     does the job fit
+      onecard probe --max-steps 60 -- python train.py  what it really does
+      onecard verdict --deadline 72h --steps 20000     is the card enough
+
+    Each command has examples of its own: onecard COMMAND --help
+help-examples-env =
+    Examples:
+      onecard env                            what is here, can Python use it
+      onecard env --expect rtx-5090          is it what was rented
+      onecard env --bench --output env.json  measure it, keep the document
+      onecard env --python ~/venv            with this environment's Python
+
+    Exit status: 0 a GPU can be used and no check failed, 1 none can be used or a check failed, 2 usage
+    or a bad file.
+help-examples-probe =
+    Examples:
+      onecard probe --max-steps 60 -- python train.py --epochs 3
+      onecard probe --for 10min --output rank0.json -- torchrun --nproc-per-node 2 train.py
+      onecard probe --step-pattern 'it (?P<step>\d+) loss (?P<loss>\S+)' -- ./train.sh
+      onecard probe --read-log train.log --exit-code 1
+
+    Exit status: that of COMMAND, or 128+n when signal n ended it; 125 onecard itself failed before it
+    ran, 126 it cannot be executed, 127 it is not there.
+help-examples-verdict =
+    Examples:
+      onecard verdict --example
+      onecard verdict --deadline 72h --epochs 3 --samples 20000
+      onecard verdict --probe rank0.json --probe rank1.json --estimate estimate.json --report report.html
+      onecard verdict --accept recovery="one night, I restart it myself"
+
+    Exit status: 0 all four criteria pass, 1 one fails, 2 usage or a bad file, 3 none fails, but evidence
+    is missing.
 help-examples-estimate =
     Examples:
       onecard estimate llama-3.1-8b --method qlora --gpu rtx-4090
@@ -167,6 +205,7 @@ help-heading-precision = Precision
 help-heading-training = Training
 help-heading-gpu = The GPU
 help-heading-time = Time and cost
+help-heading-own = The program itself
 help-heading-calibration = Calibration
 help-default = [default: { $value }]
 help-values = [possible values: { $values }]

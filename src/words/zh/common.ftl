@@ -37,3 +37,7 @@ line-note = 注意：{ $text }
 no-value = –
 labelled = { $label }：{ $value }
 interval-bytes = { $expected }（{ $low } – { $high }）
+
+# 程序关于自身所写的。
+own-man-written = 手册页在 { $folder }：`man -l { $folder }/onecard.1`
+own-with-command = --completions、--man 和 --licenses 只能单独使用，不能与命令一起

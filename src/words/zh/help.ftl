@@ -3,6 +3,9 @@
 
 help-about-help = 显示本帮助或指定子命令的帮助
 help-about = 这一张显卡够不够跑这个任务？花钱之前先回答：显存、时间、精度、断点恢复
+help-onecard-completions = 把某种 shell 的补全脚本写到标准输出；GPU 和模型的名字也能补全
+help-onecard-man = 把手册页写进一个目录
+help-onecard-licenses = 编译在内的一切的许可证
 help-common-format = 标准输出的内容格式
 help-common-output = 同时把 JSON 文档写入 FILE：要么完整写入，要么不写
 help-common-color = 是否使用颜色；遵守 `NO_COLOR`
@@ -146,6 +149,38 @@ help-verdict-accept = 为某项未通过的标准自行担责，并写明理由�
 help-verdict-reports = 另写一份报告，格式由扩展名决定：.html、.md、.json、.xml（JUnit）；可重复
 
 ## 示例
+help-examples-onecard =
+    从这里开始：
+      onecard env                                      GPU 能不能用，是否完好
+      onecard estimate llama-3.1-8b --gpu rtx-4090     任务放不放得下
+      onecard probe --max-steps 60 -- python train.py  实际上怎样使用 GPU
+      onecard verdict --deadline 72h --steps 20000     这张卡够不够
+
+    每个命令都有自己的示例：onecard 命令 --help
+help-examples-env =
+    示例：
+      onecard env                            有什么 GPU，Python 用得了吗
+      onecard env --expect rtx-5090          是不是租的那张卡
+      onecard env --bench --output env.json  实测几秒钟，并保存文档
+      onecard env --python ~/venv            检查这个环境里的 Python
+
+    退出码：0 有可用的 GPU 且没有检查失败，1 没有可用的 GPU 或有检查失败，2 用法或文件有误。
+help-examples-probe =
+    示例：
+      onecard probe --max-steps 60 -- python train.py --epochs 3
+      onecard probe --for 10min --output rank0.json -- torchrun --nproc-per-node 2 train.py
+      onecard probe --step-pattern 'it (?P<step>\d+) loss (?P<loss>\S+)' -- ./train.sh
+      onecard probe --read-log train.log --exit-code 1
+
+    退出码：即 COMMAND 的退出码，被信号 n 结束时为 128+n；125 表示它运行之前 onecard 自身失败，126 无法执行，127 找不到。
+help-examples-verdict =
+    示例：
+      onecard verdict --example
+      onecard verdict --deadline 72h --epochs 3 --samples 20000
+      onecard verdict --probe rank0.json --probe rank1.json --estimate estimate.json --report report.html
+      onecard verdict --accept recovery="就跑一晚，我自己重启"
+
+    退出码：0 四项全部通过，1 有一项不通过，2 用法或文件有误，3 没有不通过的，但证据不全。
 help-examples-estimate =
     示例：
       onecard estimate llama-3.1-8b --method qlora --gpu rtx-4090
@@ -166,6 +201,7 @@ help-heading-precision = 精度
 help-heading-training = 训练
 help-heading-gpu = GPU
 help-heading-time = 时间与费用
+help-heading-own = 程序自身
 help-heading-calibration = 校准
 help-default = [默认：{ $value }]
 help-values = [可选：{ $values }]
