@@ -100,14 +100,16 @@ elif case == "nan":
         loss = forward() * (float("nan") if index == steps - 1 else 1.0)
         loss.backward()
         optimizer.step()
-elif case == "scaler":
+elif case in ("scaler", "scaler_fused"):
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    fused = case == "scaler_fused"
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=fused)
     skipped = 0
     for index in range(steps + 2):
         with torch.autocast("cpu", dtype=torch.bfloat16):
             loss = forward()
-        bad = index in (1, 3)
+        # The first step among them: the factor is then known by its initial value only.
+        bad = index in ((0, 3) if fused else (1, 3))
         if not bad:
             losses.append(loss.item())
         scaler.scale(loss * float("inf") if bad else loss).backward()

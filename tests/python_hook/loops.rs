@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::support::{Run, is_modern, python_with, script, with_hook};
 
 const NEEDS_TORCH_2: &[&str] =
-    &["adamw_fused", "in_backward", "scaler", "attention", "compiled", "compiled_step"];
+    &["adamw_fused", "in_backward", "scaler", "scaler_fused", "attention", "compiled", "compiled_step"];
 
 /// `None` when there is no PyTorch here, after saying so loudly.
 fn run(case: &str) -> Option<Run> {
@@ -77,6 +77,17 @@ fn the_learning_rate_is_the_one_of_the_step() {
     let Some(run) = run("scheduler") else { return };
     let rates: Vec<f64> = run.steps().points.iter().filter_map(|point| point.learning_rate).collect();
     assert_eq!(Value::from(rates), run.truth()["rates"]);
+}
+
+#[test]
+fn a_fused_optimizer_that_is_called_and_skips_has_made_no_step() {
+    let Some(run) = run("scaler_fused") else { return };
+    let scaler = run.torch().grad_scaler.clone().expect("a scaler");
+    assert_eq!((Some(scaler.skipped_steps), scaler.scale), (Some(2), run.truth()["scale"].as_f64()));
+    // The losses of the steps that were left out stand for nothing.
+    assert_eq!(run.steps().nonfinite_losses, 0);
+    let kept: Vec<f64> = run.steps().points.iter().filter_map(|point| point.loss).collect();
+    assert_eq!(kept, losses(&run.truth()));
 }
 
 #[test]

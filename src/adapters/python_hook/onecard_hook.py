@@ -42,6 +42,11 @@ class State(object):
         self.fd = None
         self.file = None
         self.written = 0
+        # Step records not written yet, and when something was written last.
+        self.held = []
+        self.wrote = 0
+        # Between the begin and the end of the capture of a CUDA graph.
+        self.capturing = False
         self.faults = 0
         self.step_ns = self.once_ns = 0
         self.optimizers = {}
@@ -63,6 +68,8 @@ class State(object):
         self.scale = None
         self.scalers = 0
         self.fused_scaler = False
+        # Steps whose optimizer was called although the scaler had it leave them out; not told yet.
+        self.unmade = []
         self.capturing_steps = self.capturing_backwards = 0
         self.autocast = {}
         self.autocast_now = {}
@@ -84,12 +91,27 @@ S = State()
 FORKS_TELL = hasattr(os, "register_at_fork")
 
 
+# Records of short steps are written together, at most so long after they were made: a process that is killed loses no
+# more than that.
+HOLD_NS = 20 * 1000 * 1000
+
+
+def write_step(text, t):
+    S.held.append(text)
+    if t - S.wrote >= HOLD_NS or S.steps <= 16:
+        write("")
+
+
 def write(text):
-    """One record, one write. The file is this process's own; a descriptor the program closed is not written to."""
+    """Whole records in one write. The file is this process's own; a descriptor the program closed is not written to."""
     if S.off:
         return
     if not FORKS_TELL:
         of_this_process()
+    if S.held:
+        text = "".join(S.held) + text
+        S.held = []
+    S.wrote = now()
     if S.fd is not None:
         try:
             seen = os.fstat(S.fd)
@@ -188,6 +210,14 @@ def part(name):
             sys.modules.pop(name, None)
             raise
     return module
+
+
+def new_scale(value, fused, step):
+    """A fused optimizer is called although it will skip: only the lowered factor tells."""
+    if fused and S.scale is not None and value < S.scale:
+        S.skipped += 1
+        S.unmade.append(step)
+    S.scale = value
 
 
 def _arrived(name, module):

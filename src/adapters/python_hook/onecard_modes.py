@@ -48,6 +48,9 @@ def scaler():
     @functools.wraps(real_step)
     def step(self, optimizer, *args, **kwargs):
         before = S.raw
+        if S.scale is None and self._enabled:
+            # Python's number until the first loss was scaled; the first step can be left out already.
+            S.scale = getattr(self, "_init_scale", None)
         result = real_step(self, optimizer, *args, **kwargs)
         if self._enabled and not S.off:
             S.scalers = 1
@@ -75,7 +78,7 @@ def _take_scale(scaler):
     if value is None:
         return
     if value.device.type == "cpu":
-        S.scale = value.item()
+        hook.new_scale(value.item(), S.fused_scaler, S.steps)
     elif value.device.type == "cuda":
         core.ring().push_scale(value, S.fused_scaler)
 
@@ -99,10 +102,20 @@ def checkpointing():
 
 def graphs():
     graph = torch.cuda.graphs.CUDAGraph
-    real_end, real_replay = graph.capture_end, graph.replay
+    real_begin, real_end, real_replay = graph.capture_begin, graph.capture_end, graph.replay
+
+    @functools.wraps(real_begin)
+    def capture_begin(self, *args, **kwargs):
+        S.capturing = True
+        try:
+            return real_begin(self, *args, **kwargs)
+        except BaseException:
+            S.capturing = False
+            raise
 
     @functools.wraps(real_end)
     def capture_end(self):
+        S.capturing = False
         result = real_end(self)
         S.graph_steps[id(self)] = (S.capturing_steps, S.capturing_backwards)
         S.capturing_steps = S.capturing_backwards = 0
@@ -118,7 +131,7 @@ def graphs():
                 fault("replay", error)
         return result
 
-    graph.capture_end, graph.replay = capture_end, replay
+    graph.capture_begin, graph.capture_end, graph.replay = capture_begin, capture_end, replay
 
 
 def _replayed(steps_inside, backwards_inside):

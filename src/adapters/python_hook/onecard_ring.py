@@ -2,6 +2,8 @@
 says that it is done. Nothing waits; what is not ready is looked at again with a later step."""
 from collections import deque
 
+import onecard_hook as hook
+
 # Enough for the micro-batches of all the steps that the program can be ahead of the GPU.
 SLOTS = 1024
 # What this may take of a step, on average: so much, or this share of a long step.
@@ -73,7 +75,7 @@ class Ring(object):
 
     def push_scale(self, tensor, fused):
         ticket = Ticket()
-        ticket.is_scale, ticket.fused = True, fused
+        ticket.is_scale, ticket.fused, ticket.step = True, fused, self.S.steps
         self._copy(tensor, ticket)
 
     def step_of(self, tickets, step):
@@ -95,23 +97,16 @@ class Ring(object):
             value = self.hosts[dtype][1][slot].item()
             self.free.append(slot)
             if ticket.is_scale:
-                self._scale(value, ticket)
+                hook.new_scale(value, ticket.fused, ticket.step)
                 continue
             ticket.value = value
             group = ticket.group
             if group is not None and group.whole():
                 S.late.append((group.step, group.mean(), len(group.tickets)))
 
-    def _scale(self, value, ticket):
-        S = self.S
-        # A fused optimizer is called although it will skip: only the lowered factor tells.
-        if ticket.fused and S.scale is not None and value < S.scale:
-            S.skipped += 1
-        S.scale = value
-
 
 class Ticket(object):
-    __slots__ = ("value", "group", "is_scale", "fused")
+    __slots__ = ("value", "group", "is_scale", "fused", "step")
 
     def __init__(self):
         self.value = self.group = None

@@ -22,10 +22,19 @@ def is_compiling():
     return False
 
 
+def _no_task():
+    return -1
+
+
+task_id, cuda_runs = _no_task, is_compiling
+
+
 def install(module):
-    global torch, is_compiling
+    global torch, is_compiling, task_id, cuda_runs
     began = now()
     torch = module
+    task_id = getattr(torch._C, "_current_graph_task_id", task_id)
+    cuda_runs = torch.cuda.is_initialized
     is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", is_compiling)
     missing = []
     for name, place in (
@@ -177,7 +186,7 @@ def _step(optimizer, t):
         seen = S.optimizers[id(optimizer)] = Seen(optimizer, S.numbered)
         S.numbered += 1
     seen.calls += 1
-    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+    if S.capturing:
         # Nothing runs now: the step happens at each replay of the graph.
         S.capturing_steps += 1
         return
@@ -209,15 +218,18 @@ def step_record(optimizer, seen, t, replayed):
     rate = _learning_rate(optimizer) if seen else None
     if rate is not None:
         parts.append(',"lr":' + _json_number(rate))
-    known = [loss for loss in losses if type(loss) is float]
-    if micro and len(known) == micro:
-        parts.append(',"l":' + _json_number(sum(known) / micro))
-    if S.ring is not None:
-        began = now()
-        S.ring.step_of(losses, S.steps)
-        S.ring.collect()
-        S.ring.spent += now() - began
-        S.ring.pace(t - last)
+    if micro and type(losses[0]) is float:
+        known = [loss for loss in losses if type(loss) is float]
+        if len(known) == micro:
+            parts.append(',"l":' + _json_number(sum(known) / micro))
+    ring = S.ring
+    if ring is not None:
+        if ring.pending or None not in losses:
+            began = now()
+            ring.step_of(losses, S.steps)
+            ring.collect()
+            ring.spent += now() - began
+        ring.pace(t - last)
         if S.late:
             late, S.late = S.late, []
             parts.append(
@@ -229,6 +241,9 @@ def step_record(optimizer, seen, t, replayed):
         if S.scale is not None:
             parts.append(',"sc":' + _json_number(S.scale))
         parts.append(',"sk":%d' % S.skipped)
+        if S.unmade:
+            parts.append(',"sx":%r' % S.unmade)
+            S.unmade = []
     if not seen:
         parts.append(',"v":true')
     if replayed:
@@ -236,7 +251,7 @@ def step_record(optimizer, seen, t, replayed):
     parts.append("}\n")
     # A run of millions of steps keeps its file small: the counts in each record are sums.
     if S.steps <= 50000 or S.steps % (10 if S.steps <= 500000 else 100) == 0:
-        write("".join(parts))
+        hook.write_step("".join(parts), t)
     if S.pending_moves and saves is not None:
         saves.look_for_moves(False)
     if S.steps & (S.steps - 1) == 0 or S.steps % 1000 == 0:
@@ -304,12 +319,21 @@ def _backward():
 
 def in_backward():
     """Whether this thread works for the autograd engine now."""
-    task = getattr(torch._C, "_current_graph_task_id", None)
-    return task is not None and task() != -1
+    return task_id() != -1
+
+
+# Code that calls `backward` or `grad`: whether it is that of a checkpointed segment.
+_CALLERS = {}
 
 
 def _before_pass(roots, caller):
-    if in_backward() or caller.f_back.f_code.co_filename.endswith(CHECKPOINT):
+    code = caller.f_back.f_code
+    is_checkpoint = _CALLERS.get(code)
+    if is_checkpoint is None:
+        is_checkpoint = code.co_filename.endswith(CHECKPOINT)
+        if len(_CALLERS) < 1000:
+            _CALLERS[code] = is_checkpoint
+    if is_checkpoint or task_id() != -1:
         # A checkpointed segment runs a backward pass of its own inside of the outer one.
         S.checkpoint_calls += 1
     else:
@@ -319,7 +343,7 @@ def _before_pass(roots, caller):
 
 
 def _before_backward(roots):
-    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+    if S.capturing:
         S.capturing_backwards += 1
         return
     if S.witness is not None:
@@ -360,13 +384,16 @@ def take_loss(tensor):
     """The value of a scalar loss, without waiting: at once on the CPU, later from the GPU."""
     if type(tensor) is not torch.Tensor or tensor.numel() != 1:
         S.losses.append(None)
+    elif tensor.is_cuda:
+        held = S.ring or ring()
+        if not held.wanted():
+            S.losses.append(None)
+            return
+        began = now()
+        S.losses.append(held.push(tensor))
+        held.spent += now() - began
     elif tensor.device.type == "cpu":
         S.losses.append(float(tensor.detach().item()))
-    elif tensor.device.type == "cuda":
-        began = now()
-        held = ring()
-        S.losses.append(held.push(tensor) if held.wanted() else None)
-        held.spent += now() - began
     else:
         S.losses.append(None)
 
@@ -395,6 +422,8 @@ def _at_exit():
             for c, v, m in S.late:
                 write('{"k":"late","t":%d,"ll":[[%d,%s,%d]]}\n' % (now(), c, _json_number(v), m))
             S.late = []
+        if S.unmade:
+            write('{"k":"late","t":%d,"sx":%r}\n' % (now(), S.unmade))
         if memory is not None:
             for device, m in memory.read():
                 tell("mem", device=device, why="exit", **m)

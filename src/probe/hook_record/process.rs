@@ -30,6 +30,8 @@ pub(super) struct ProcessLog {
     origin: u64,
     torch: wire::Torch,
     steps: u64,
+    /// Of these, left out by a scaler although the optimizer was called.
+    unmade: u64,
     backwards: u64,
     by_parameters: bool,
     series: Series,
@@ -75,6 +77,7 @@ impl ProcessLog {
                 for late in &late.ll {
                     self.series.late_loss(late.0, late.1, late.2);
                 }
+                self.not_made(&late.sx);
             }
             Record::Opt(opt) => {
                 if self.optimizers.len() < OPTIMIZER_LIMIT {
@@ -143,6 +146,14 @@ impl ProcessLog {
         if step.l.is_some() {
             self.series.late_loss(step.c, step.l, step.m.unwrap_or(1));
         }
+        self.not_made(&step.sx);
+    }
+
+    fn not_made(&mut self, steps: &[u64]) {
+        for &step in steps {
+            self.unmade += 1;
+            self.series.not_made(step);
+        }
     }
 
     fn memory(&mut self, allocated: Option<u64>, reserved: Option<u64>, retries: Option<u64>) {
@@ -192,7 +203,7 @@ impl ProcessLog {
     }
 
     pub(super) fn steps(&self) -> u64 {
-        self.steps
+        self.steps.saturating_sub(self.unmade)
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -246,7 +257,7 @@ impl ProcessLog {
 
     pub(super) fn hook_steps(&self) -> HookSteps {
         HookSteps {
-            count: self.steps,
+            count: self.steps(),
             confidence: self.confidence(),
             last_step: self.framework_step.or((self.steps > 0).then_some(self.steps)),
             total_declared: self.total_declared,
@@ -420,7 +431,7 @@ impl ProcessLog {
             processes.push(ProcessFacts {
                 pid: self.torch.pid,
                 rank: self.torch.rank,
-                steps: self.steps,
+                steps: self.steps(),
                 peak_allocated: self.peak_allocated.map(Bytes),
                 peak_reserved: self.peak_reserved.map(Bytes),
                 device: self.gpu.as_ref().map(|gpu| gpu.device),

@@ -1,9 +1,12 @@
 //! The series of steps in bounded memory: every step at first, every second, fourth, … when there are many.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::POINT_LIMIT;
 use super::facts::StepPoint;
+
+/// Steps with a loss that is no number, remembered one by one.
+const NAMED: usize = 1000;
 
 #[derive(Debug, Default)]
 pub(super) struct Series {
@@ -14,6 +17,8 @@ pub(super) struct Series {
     shift: u32,
     last_loss: Option<f64>,
     nonfinite: u64,
+    /// Which they were, the first [`NAMED`].
+    nonfinite_steps: BTreeSet<u64>,
     /// Micro-batches of a step → how many steps had that many.
     micro_batches: BTreeMap<u64, u64>,
 }
@@ -49,6 +54,9 @@ impl Series {
         let finite = loss.filter(|loss| loss.is_finite());
         if finite.is_none() {
             self.nonfinite += 1;
+            if self.nonfinite_steps.len() < NAMED {
+                self.nonfinite_steps.insert(step);
+            }
         } else {
             self.last_loss = finite;
         }
@@ -62,6 +70,13 @@ impl Series {
         if let Some(point) = point {
             point.loss = finite;
             point.micro_batches = point.micro_batches.or(Some(micro_batches));
+        }
+    }
+
+    /// The scaler saw what was wrong with this step's gradients and left the step out, so its loss stands for nothing.
+    pub(super) fn not_made(&mut self, step: u64) {
+        if self.nonfinite_steps.remove(&step) {
+            self.nonfinite = self.nonfinite.saturating_sub(1);
         }
     }
 

@@ -114,14 +114,18 @@ pub(super) struct Step {
     #[serde(deserialize_with = "number")]
     pub sc: Option<f64>,
     pub sk: Option<u64>,
+    /// Steps whose optimizer was called and left them out all the same (a fused one under a scaler).
+    pub sx: Vec<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Late(pub u64, #[serde(deserialize_with = "number")] pub Option<f64>, pub u64);
 
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Lates {
     pub ll: Vec<Late>,
+    pub sx: Vec<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
