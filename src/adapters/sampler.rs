@@ -30,7 +30,7 @@ const ENERGY: f64 = 60.0;
 /// While memory moves it is read so many times as often.
 const FASTER: u32 = 10;
 /// Reading faster must not cost more than this share of a core.
-const FAST_BUDGET: f64 = 0.001;
+const FAST_BUDGET: f64 = 0.0025;
 /// A walk through `/proc` must not cost more than this share of a core.
 const WALK_BUDGET: f64 = 0.002;
 /// Between two process lists that a new peak asked for.
