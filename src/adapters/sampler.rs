@@ -104,6 +104,11 @@ impl Sampler {
     }
 }
 
+fn thread_cpu() -> Duration {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap_or(0))
+}
+
 /// Rounded to 0.1 ms: more digits mean nothing and fill the journal.
 fn since(origin: f64) -> f64 {
     ((now() - origin) * 1e4).round() / 1e4
@@ -237,11 +242,13 @@ fn read_slowly(settings: &Settings, stop: &Receiver<()>, nudged: &Receiver<()>) 
             next_slow = Instant::now() + SLOW;
             if Instant::now() >= next_walk || stopping {
                 let before = Instant::now();
+                let cpu_before = thread_cpu();
                 let t = since(settings.origin);
                 let mut figures = lock(&settings.tree).walk(t);
                 pressure::add_to(&mut figures);
                 let _ = settings.send.send(ProbeEvent::Host { t, figures });
-                next_walk = before + SLOW.max(before.elapsed().div_f64(WALK_BUDGET));
+                // By the CPU time that it took: a busy machine makes a walk longer, not dearer.
+                next_walk = before + SLOW.max(thread_cpu().saturating_sub(cpu_before).div_f64(WALK_BUDGET));
             }
         }
         let t = since(settings.origin);

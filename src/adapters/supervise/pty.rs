@@ -4,7 +4,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
-use rustix::termios::{OptionalActions, OutputModes, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
+use rustix::termios::{
+    OptionalActions, OutputModes, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize,
+};
 
 /// Both ends. The child writes to `child`, the relay reads from `relay`.
 pub struct Pty {
@@ -26,6 +28,49 @@ pub fn like(outer: impl AsFd) -> io::Result<Pty> {
     tcsetattr(&child, OptionalActions::Now, &settings)?;
     tcsetwinsize(&relay, tcgetwinsize(outer)?)?;
     Ok(Pty { relay, child })
+}
+
+/// The settings that a program may change at either end: at the inner terminal by its stdout (as curses does), at the
+/// outer one by its stdin.
+pub struct Modes {
+    inner: Option<Termios>,
+    outer: Option<Termios>,
+}
+
+impl Modes {
+    pub fn of(outer: impl AsFd, relay: impl AsFd) -> Modes {
+        Modes { inner: tcgetattr(relay).ok(), outer: tcgetattr(outer).ok() }
+    }
+
+    /// Carries over what was changed since the last look. What the outer terminal does with output stays its own.
+    pub fn follow(&mut self, outer: impl AsFd, relay: impl AsFd) {
+        let (Ok(inner_now), Ok(outer_now)) = (tcgetattr(relay.as_fd()), tcgetattr(outer.as_fd())) else {
+            return;
+        };
+        let changed =
+            |before: &Option<Termios>, now| before.as_ref().is_some_and(|before| !are_alike(before, now));
+        // A terminal that is not ours at the moment (a background job) refuses; then it stays as it is.
+        if changed(&self.inner, &inner_now) {
+            let mut wanted = inner_now.clone();
+            wanted.output_modes = outer_now.output_modes;
+            let _ = tcsetattr(outer.as_fd(), OptionalActions::Now, &wanted);
+        } else if changed(&self.outer, &outer_now) {
+            let mut wanted = outer_now.clone();
+            wanted.output_modes = inner_now.output_modes;
+            let _ = tcsetattr(relay.as_fd(), OptionalActions::Now, &wanted);
+        }
+        *self = Modes::of(outer, relay);
+    }
+}
+
+/// In what matters to input.
+fn are_alike(a: &Termios, b: &Termios) -> bool {
+    let codes = |termios: &Termios| {
+        use SpecialCodeIndex as Code;
+        [Code::VMIN, Code::VTIME, Code::VINTR, Code::VQUIT, Code::VSUSP, Code::VEOF, Code::VERASE]
+            .map(|code| termios.special_codes[code])
+    };
+    a.input_modes == b.input_modes && a.local_modes == b.local_modes && codes(a) == codes(b)
 }
 
 /// Gives the inner terminal the outer one's size. True when it differed.

@@ -24,6 +24,9 @@ use super::{now, pty, signals};
 /// How long the child must have been quiet before a line of ours is drawn.
 const QUIET: Duration = Duration::from_millis(300);
 
+/// How often a terminal's settings are looked at while nothing is written: no system call tells of a change.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
 /// One stream, shared by its thread and the control loop.
 struct Stream {
     number: u8,
@@ -223,10 +226,15 @@ fn pass_on(stream: &Stream, tap: &OwnedFd) {
     let mut missed = 0_u64;
     let mut heard = true;
     let Some(source) = stream.source() else { return };
+    let mut modes = stream.is_terminal.then(|| pty::Modes::of(&stream.target, &*source));
     loop {
-        match poll(&mut [PollFd::new(&*source, PollFlags::IN)], None) {
+        let seen = poll(&mut [PollFd::new(&*source, PollFlags::IN)], modes.as_ref().map(|_| &LOOK));
+        if let Some(modes) = &mut modes {
+            modes.follow(&stream.target, &*source);
+        }
+        match seen {
+            Ok(0) | Err(Errno::INTR) => continue,
             Ok(_) => {}
-            Err(Errno::INTR) => continue,
             Err(_) => break,
         }
         let mut state = lock(&stream.state);

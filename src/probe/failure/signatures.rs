@@ -129,7 +129,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
     // The loss
     anywhere(NanLoss, "bf16_or_lower_lr", r"(?i)loss (?:is|became|has become|was|are|turned) (?:nan|inf|infinite|infinity|not finite|non-?finite)\b|(?:^|\W)(?:nan|inf|infinite|non-?finite|invalid) loss(?:es)?(?: (?:during|detected|encountered|found|at|in)|, (?:stopping|terminating|aborting|exit))"),
     anywhere(NanLoss, "bf16_or_lower_lr", r"(?i)minimum loss scale reached|loss scale already at minimum|loss became infinite or nan|training has diverged|model diverged with loss"),
-    anywhere(NanLoss, "bf16_or_lower_lr", r"NaN loss during training|Loss is (?:nan|inf), stopping training|Monitored metric .{0,60}= (?:nan|inf|-inf) is not finite|found NaN in local grad norm|The loss returned in `?training_step`? is (?:nan|inf)"),
+    anywhere(NanLoss, "bf16_or_lower_lr", r"NaN loss during training|Loss is (?:nan|inf), stopping training|Monitored metric .{0,60}= (?:nan|inf|-inf) is not finite|found NaN in local grad norm|Function '\w+Backward\d*' returned nan values in its \d+th output|The loss returned in `?training_step`? is (?:nan|inf)"),
 
     // Drivers and builds
     anywhere(DriverLibraryMismatch, "reboot_or_reload_driver", r"(?i)driver/library version mismatch|NVML_ERROR_LIB_RM_VERSION_MISMATCH|forward compatibility was attempted on non supported HW|system has unsupported display driver ?/ ?cuda driver combination|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|API mismatch: the client"),
@@ -150,12 +150,12 @@ pub(super) const SIGNATURES: &[Signature] = &[
     anywhere(GpuOom, "reduce_memory", r"OOM when allocating tensor with shape.{0,200}(?:GPU:\d+|GPU_\d+_bfc)"),
     anywhere(GpuOom, "reduce_memory", r"Allocator \(GPU_\d+_bfc\) ran out of memory"),
     anywhere(GpuOom, "reduce_memory", r"RESOURCE_EXHAUSTED: (?:Out of memory|Failed to allocate request|Error allocating device buffer)|Out of memory (?:while trying to allocate|allocating) \d+ bytes|CUDA_ERROR_OUT_OF_MEMORY"),
-    anywhere(GpuOom, "reduce_memory", r"Cuda failure (?:\d+ )?'out of memory'|cudaErrorMemoryAllocation|cudaMalloc failed: out of memory|CUDA error \d* ?at .{0,120}out of memory|Paddle.{0,20}Out of memory error on GPU|ResourceExhaustedError: ?$"),
+    anywhere(GpuOom, "reduce_memory", r"Cuda failure (?:\d+ )?'out of memory'|cudaErrorMemoryAllocation|cudaMalloc (?:retry )?failed: out of memory|CUDA error \d* ?at .{0,120}out of memory|Paddle.{0,20}Out of memory error on GPU|ResourceExhaustedError: ?$"),
     anywhere(GpuOom, "reduce_memory", r"Out of memory error on GPU \d+\. Cannot allocate"),
     thrown(GpuOom, "reduce_memory", r"CUDA out of memory|CUDA error: out of memory|cuda runtime error \(2\)|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED|CUSOLVER_STATUS_ALLOC_FAILED|Triton Error \[CUDA\]: out of memory|cupy\S*OutOfMemoryError|out of memory to allocate|cublasStatus.{0,20}ALLOC_FAILED|CUDA OOM|GPU out of memory"),
 
     // Faults of hardware before the errors that follow from them
-    anywhere(GpuHardwareFault, "hardware_or_provider", r"NVRM: Xid|\bXid \(PCI|GPU has fallen off the bus|uncorrectable (?:ECC|NVLink) error|CUDA_ERROR_ECC_UNCORRECTABLE|cudaErrorECCUncorrectable|GPU is lost|GPU_IS_LOST|GPU requires reset|Unable to determine the device handle for [Gg][Pp][Uu]|hardware error.{0,20}GPU|CUDA_ERROR_HARDWARE_STACK_ERROR"),
+    anywhere(GpuHardwareFault, "hardware_or_provider", r"NVRM: Xid|\bXid \(PCI|GPU has fallen off the bus|uncorrectable (?:ECC|NVLink) error|CUDA_ERROR_ECC_UNCORRECTABLE|cudaErrorECCUncorrectable|GPU is lost|GPU_IS_LOST|GPU requires reset|Unable to determine the device handle for [Gg][Pp][Uu]|hardware error.{0,20}GPU|CUDA_ERROR_HARDWARE_STACK_ERROR|CUDA error: hardware stack error"),
 
     // Kernels
     anywhere(DeviceAssert, "device_assert", r"\.cuh?:\d+: .{0,400}Assertion `.{0,200}failed"),

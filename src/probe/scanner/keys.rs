@@ -217,21 +217,56 @@ fn loss_role(words: &[String], last: &str) -> Role {
     }
 }
 
-fn role_of_unit(unit: &str) -> Option<Role> {
+/// What a unit with a slash measures: `s/it`, `ms/step`, `steps/sec`, `imgs/s`.
+enum Ratio {
+    /// Time of one step, in units of so many seconds.
+    Seconds(f64),
+    Steps,
+    Samples,
+}
+
+fn ratio(unit: &str) -> Option<Ratio> {
+    const COUNTED: &[&str] = &[
+        "it",
+        "its",
+        "iter",
+        "iters",
+        "iteration",
+        "iterations",
+        "step",
+        "steps",
+        "batch",
+        "batches",
+        "update",
+        "updates",
+        "步",
+    ];
+    const SAMPLES: &[&str] =
+        &["sample", "samples", "example", "examples", "img", "imgs", "image", "images", ""];
     let unit = unit.to_ascii_lowercase();
-    Some(match unit.as_str() {
-        "s/it" | "s/step" | "s/iter" | "s/batch" | "sec/step" | "sec/batch" | "sec/iter" | "sec/it"
-        | "ms/step" | "ms/it" | "ms/batch" | "ms/iter" | "us/step" | "秒/步" | "s/epoch" => {
-            if unit == "s/epoch" {
-                return None;
-            }
-            Role::Seconds
-        }
-        "it/s" | "iter/s" | "iters/s" | "step/s" | "steps/s" | "steps/sec" | "step/sec" | "batch/s"
-        | "batches/s" | "步/秒" => Role::Rate,
-        "samples/s" | "samples/sec" | "sample/s" | "examples/s" | "examples/sec" | "img/s" | "imgs/s"
-        | "images/sec" | "/s" => Role::SampleRate,
-        _ => return None,
+    let (above, below) = unit.split_once('/')?;
+    let second = matches!(below, "s" | "sec" | "secs" | "second" | "seconds" | "秒");
+    if COUNTED.contains(&below) {
+        return plain_scale(above).filter(|scale| *scale <= 1.0).map(Ratio::Seconds);
+    }
+    match above {
+        _ if !second => None,
+        above if COUNTED.contains(&above) => Some(Ratio::Steps),
+        above if SAMPLES.contains(&above) => Some(Ratio::Samples),
+        _ => None,
+    }
+}
+
+/// A unit that can be nothing else, also after a blank.
+pub(crate) fn is_ratio(unit: &str) -> bool {
+    ratio(unit).is_some()
+}
+
+fn role_of_unit(unit: &str) -> Option<Role> {
+    Some(match ratio(unit)? {
+        Ratio::Seconds(_) => Role::Seconds,
+        Ratio::Steps => Role::Rate,
+        Ratio::Samples => Role::SampleRate,
     })
 }
 
@@ -271,7 +306,8 @@ fn rate_role(key: &str, words: &[String], unit: &str) -> Option<Role> {
     {
         return Some(Role::SampleRate);
     }
-    if lower.ends_with("/sec") || lower.ends_with("/s") || lower.ends_with("/second") {
+    // `tokens_per_sec`: seconds in the name, and none in the figure.
+    if per_second || lower.ends_with("/sec") || lower.ends_with("/s") || lower.ends_with("/second") {
         return Some(Role::Other);
     }
     if lower.ends_with("s/it") || lower.ends_with("s/step") || lower.ends_with("sec/step") {
@@ -330,13 +366,19 @@ fn time_role(words: &[String], hint: &str, unit: &str) -> Option<Role> {
     (timed && !part).then_some(Role::Seconds)
 }
 
-/// Seconds of one unit of time.
+/// Seconds of one unit of time, or of the time in `ms/step`.
 pub(crate) fn scale(unit: &str) -> Option<f64> {
+    plain_scale(unit).or_else(|| match ratio(unit)? {
+        Ratio::Seconds(scale) => Some(scale),
+        Ratio::Steps | Ratio::Samples => None,
+    })
+}
+
+fn plain_scale(unit: &str) -> Option<f64> {
     Some(match unit.to_ascii_lowercase().as_str() {
-        "s" | "sec" | "secs" | "second" | "seconds" | "秒" | "s/it" | "s/step" | "s/iter" | "s/batch"
-        | "sec/step" | "sec/batch" | "sec/iter" | "sec/it" | "秒/步" => 1.0,
-        "ms" | "msec" | "millis" | "毫秒" | "ms/step" | "ms/it" | "ms/batch" | "ms/iter" => 1e-3,
-        "us" | "µs" | "μs" | "us/step" => 1e-6,
+        "s" | "sec" | "secs" | "second" | "seconds" | "秒" => 1.0,
+        "ms" | "msec" | "millis" | "毫秒" => 1e-3,
+        "us" | "µs" | "μs" => 1e-6,
         "min" | "mins" | "minutes" | "m" | "分" => 60.0,
         "h" | "hour" | "hours" => 3600.0,
         _ => return None,
@@ -394,6 +436,13 @@ mod tests {
             ("eta", "", "", Role::Remaining),
             ("elapsed_time", "", "", Role::Elapsed),
             ("", "", "it/s", Role::Rate),
+            ("", "", "sec/it", Role::Seconds),
+            ("", "", "ms/iteration", Role::Seconds),
+            ("", "", "updates/second", Role::Rate),
+            ("", "", "tok/s", Role::Other),
+            ("tokens_per_sec", "", "", Role::Other),
+            ("tokens/sec", "", "", Role::Other),
+            ("train_tokens_per_second", "", "", Role::Other),
             ("Epoch time", "", "s", Role::Other),
         ];
         for (key, hint, unit, expected) in cases {

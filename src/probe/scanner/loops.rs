@@ -342,7 +342,12 @@ impl Loops {
             let epochs =
                 track.epochs.or(announced.epochs.filter(|_| chosen.announced)).or(announced.total_epochs);
             return match (epochs, of) {
-                (Some(epochs), Some(of)) => Some((epochs + u64::from(track.zero_based)).saturating_mul(of)),
+                (Some(epochs), Some(of)) => {
+                    // `0/299` is the first of 300, and `0/200` of 200 until an epoch 200 comes.
+                    let last =
+                        track.zero_based && (!epochs.is_multiple_of(10) || track.epoch == Some(epochs));
+                    Some((epochs + u64::from(last)).saturating_mul(of))
+                }
                 _ => None,
             };
         }

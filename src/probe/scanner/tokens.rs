@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use super::keys::is_ratio;
+
 /// One number of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Number<'a> {
@@ -244,38 +246,12 @@ fn unit_length(tail: &str) -> usize {
 }
 
 const SPACED: &[&str] = &[
-    "s/it",
-    "it/s",
-    "s/step",
-    "steps/s",
-    "step/s",
-    "steps/sec",
-    "step/sec",
-    "iter/s",
-    "iters/s",
-    "batch/s",
-    "batches/s",
-    "s/iter",
-    "s/batch",
-    "sec/step",
-    "sec/batch",
-    "sec/iter",
     "sec",
     "secs",
     "second",
     "seconds",
     "s",
     "ms",
-    "ms/step",
-    "ms/it",
-    "samples/s",
-    "samples/sec",
-    "sample/s",
-    "examples/s",
-    "examples/sec",
-    "imgs/s",
-    "img/s",
-    "images/sec",
     "hours",
     "hour",
     "minutes",
@@ -284,8 +260,6 @@ const SPACED: &[&str] = &[
     "轮",
     "秒",
     "毫秒",
-    "秒/步",
-    "步/秒",
     "次迭代",
 ];
 
@@ -296,7 +270,7 @@ fn spaced_unit(tail: &str) -> &str {
         c.is_whitespace() || matches!(c, ',' | ')' | ']' | ';' | '|' | ':' | '，' | '；' | '。' | '、' | '：')
     });
     let word = &word[..end.unwrap_or(word.len())];
-    if SPACED.contains(&word) { word } else { "" }
+    if SPACED.contains(&word) || is_ratio(word) { word } else { "" }
 }
 
 /// `H:MM:SS`, `MM:SS`, with a fraction.

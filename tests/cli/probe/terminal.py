@@ -228,6 +228,40 @@ def live_line():
     assert quiet == b"one\r\ntwothree\r\n", quiet
 
 
+def curses_programs():
+    """Curses sets the terminal by its stdout and reads keys from its stdin: one key, no line end, no echo."""
+    code = (
+        "import curses, sys\n"
+        "def run(screen):\n"
+        "    screen.addstr(2, 4, 'press'); screen.refresh()\n"
+        "    return screen.getkey()\n"
+        "key = curses.wrapper(run)\n"
+        "print('key', key, flush=True)\n"
+        "print('line', input(), flush=True)\n"
+    )
+    terminal = Terminal(probe(*python(code)))
+    terminal.until(b"press")
+    time.sleep(0.3)
+    terminal.type(b"x")
+    before = terminal.until(b"key x")
+    assert b"\nx" not in before.split(b"press")[-1], before
+    # Afterwards lines are lines again, with their echo.
+    time.sleep(0.3)
+    terminal.type(b"whole\n")
+    text, code = terminal.end()
+    assert text.count(b"whole") == 2 and code == 0, text
+
+
+def as_a_notebook_runs_it():
+    """A notebook's `!command` opens a terminal of its own that nobody types into, and keeps what it shows."""
+    code = "import sys; print(sys.stdout.isatty()); [print('\\r%d%%' % i, end='', flush=True) for i in range(0, 101, 5)]; print(); sys.exit(5)"
+    shown = []
+    for command in (python(code), probe(*python(code))):
+        os.environ.update(TERM="dumb", PAGER="cat")
+        shown.append(Terminal(["sh", "-c", " ".join("'%s'" % part.replace("'", "'\\''") for part in command)], 24, 80).end())
+    assert shown[0][1] == 5 and shown[0] == shown[1], shown
+
+
 def only_stderr_is_a_terminal():
     code = "import os, sys; print(os.isatty(1)); print(os.isatty(2), file=sys.stderr)"
     terminal = Terminal(["sh", "-c", f"{ONECARD} -q probe -- {sys.executable} -c '{code}' > out; cat out"])

@@ -30,6 +30,8 @@ cases! {
     prompt
     killed_onecard
     live_line
+    curses_programs
+    as_a_notebook_runs_it
     only_stderr_is_a_terminal
     hangup
 }

@@ -352,3 +352,58 @@ fn a_bug_of_ours_never_reaches_the_child() {
         assert!(said, "{place_of_bug}: {gaps:?}");
     }
 }
+
+#[test]
+fn under_cron_nothing_differs() {
+    // No terminal, no session of a user, hardly an environment, everything into one file.
+    let place = Place::new();
+    let script =
+        "echo out; echo err >&2; env | grep -v -e ONECARD_HOOK_DIR -e PYTHONPATH -e ^_= | sort; tty; exit 3";
+    let run = |under: &[&str]| {
+        let log = place.path().join("cron.log");
+        let file = fs::File::create(&log).expect("a file");
+        let mut command = Command::new("setsid");
+        command.args(["-w", "env", "-i", "PATH=/usr/bin:/bin", "HOME=/", "LOGNAME=x", "SHELL=/bin/sh"]);
+        command.args(under).args(["sh", "-c", script]).current_dir(place.path()).stdin(Stdio::null());
+        let status = command.stdout(file.try_clone().expect("again")).stderr(file).status().expect("setsid");
+        (status.code(), fs::read_to_string(log).expect("read"))
+    };
+    let bare = run(&[]);
+    assert_eq!(bare.0, Some(3));
+    assert_eq!(run(&[ONECARD, "-q", "probe", "--"]), bare);
+}
+
+#[test]
+fn under_nohup_a_hangup_ends_neither() {
+    let place = Place::new();
+    let script = format!(
+        "exec nohup {ONECARD} -q probe -- sh -c 'echo ready; sleep 0.6; echo lived; exit 4' 2>/dev/null"
+    );
+    let mut child = Command::new("sh");
+    child.args(["-c", &script]).current_dir(place.path()).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = child.process_group(0).spawn().expect("sh");
+    let reader = wait_for_line(&mut child, "ready");
+    kill("HUP", &format!("-{}", child.id()));
+    assert_eq!((rest(reader).as_str(), child.wait().expect("ended").code()), ("lived\n", Some(4)));
+}
+
+#[test]
+fn a_batch_systems_signal_to_every_process_of_the_job_is_one_signal() {
+    // Slurm signals each process of a step, one after the other, by its number.
+    let place = Place::new();
+    let script = "n=0; trap 'n=$((n+1))' USR1; echo $$; i=0; while [ $i -lt 12 ]; do sleep 0.1; i=$((i+1)); done; echo $n";
+    let mut command = place.probe(&[], &["sh", "-c", script]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("onecard");
+    let mut reader = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut pid = String::new();
+    std::io::BufRead::read_line(&mut reader, &mut pid).expect("a number");
+    std::thread::sleep(Duration::from_millis(200));
+    let listed = Command::new("pgrep").args(["-P", &child.id().to_string()]).output().expect("pgrep").stdout;
+    let mut job = vec![child.id().to_string()];
+    job.extend(String::from_utf8(listed).expect("text").split_whitespace().map(str::to_owned));
+    assert!(job.len() >= 3 && job.iter().any(|one| *one == pid.trim()), "onecard, relay, child: {job:?}");
+    let status = Command::new("kill").arg("-USR1").args(&job).status().expect("kill");
+    assert!(status.success());
+    assert_eq!(rest(reader), "1\n");
+    assert_eq!(child.wait().expect("ended").code(), Some(0));
+}
