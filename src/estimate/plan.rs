@@ -197,6 +197,9 @@ pub struct Habits {
     /// They do so until the next step's take their name: a loop in the body of a script, not in a function.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outputs_outlive_step: bool,
+    /// The model's cache of keys and values is filled in training too (`use_cache`, on in most configs, off in Trainer).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub training_cache: bool,
     /// Tokens of one slice of a chunked loss.
     pub loss_chunk_tokens: Option<u64>,
     /// accelerate's wrapper: outputs are converted to fp32 at the end of an autocast forward pass.

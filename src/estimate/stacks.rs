@@ -121,6 +121,7 @@ pub(super) fn habits(setting: Setting) -> Habits {
         // `loss = model(**batch).loss`: the logits die with the statement. A loop that names the outputs keeps them.
         keep_outputs: false,
         outputs_outlive_step: false,
+        training_cache: false,
         loss_chunk_tokens: (loss == LossKernel::Chunked).then(|| chunk_tokens(stack, tokens, vocab)),
         fp32_outputs: !plain && autocast != Autocast::None,
         kbit_upcast: method == Method::Qlora

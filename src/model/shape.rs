@@ -274,6 +274,8 @@ pub enum Activation {
     Gelu,
     /// Written out by hand with tanh (`gelu_new`, `gelu_fast`, BLOOM): several saved intermediates.
     GeluByHand,
+    /// ESM's own: half the input times one plus an error function, each step kept.
+    GeluByErf,
     QuickGelu,
     Relu,
     ReluSquared,

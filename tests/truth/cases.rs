@@ -102,6 +102,7 @@ fn row(v: &Value, keep_outputs: bool) -> Case {
     let facts = ModelFacts { vocab: Some(shape.vocab), ..ModelFacts::default() };
     let mut plan = resolve(&asked, &facts).unwrap();
     plan.habits.keep_outputs = keep_outputs && !trainer;
+    plan.habits.training_cache = v["use_cache"].as_bool() == Some(true);
     plan.habits.outputs_outlive_step = plan.habits.keep_outputs;
     if plan.trains() {
         plan.generate = v["target"].as_u64();

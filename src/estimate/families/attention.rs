@@ -21,6 +21,8 @@ pub(crate) struct AttentionLayer {
     pub(super) extras: Vec<Tensor>,
     pub(super) rope: Option<Rope>,
     pub(super) dropout: f64,
+    /// Of the table of relative positions.
+    pub(super) table_dropout: f64,
     pub(super) index: usize,
     /// Positions on either side that scores are computed for (`DeBERTa`).
     pub(super) relative: Option<u64>,
@@ -33,7 +35,7 @@ impl AttentionLayer {
         make: Make,
         facts: &Attention,
         (rope, quirks): (Option<Rope>, Quirks),
-        dropout: f64,
+        (dropout, table_dropout): (f64, f64),
         index: usize,
     ) -> AttentionLayer {
         let projections = facts
@@ -70,6 +72,7 @@ impl AttentionLayer {
             extras,
             rope,
             dropout,
+            table_dropout,
             index,
             relative,
             quirks,
@@ -144,8 +147,17 @@ impl AttentionLayer {
         } else {
             let source = memory.unwrap_or(x);
             let query = sim.heads(self.projections[0].run(sim, x), copies);
+            let crossed = pass.crossed.as_ref().filter(|_| memory.is_some()).map(|all| &all[self.index]);
+            if let Some((keys, values)) = crossed.and_then(|layer| layer.borrow().both()) {
+                return (query, keys, values);
+            }
             let key = sim.heads(self.projections[1].run(sim, source), copies);
-            (query, key, sim.heads(self.projections[2].run(sim, source), pass.mode.eager))
+            let value = sim.heads(self.projections[2].run(sim, source), pass.mode.eager);
+            if let Some(layer) = crossed {
+                let (key, value) = update(sim, &mut layer.borrow_mut(), [key, value], None);
+                return (query, key, value);
+            }
+            (query, key, value)
         };
         if let (Some(query_norm), Some(key_norm)) = (&self.query_norm, &self.key_norm) {
             query = query_norm.run(sim, &query);

@@ -45,7 +45,7 @@ impl Block {
             Position::Rope { dims } => Some(Rope { dims, style }),
             _ => None,
         };
-        let rate = layer.dropout.attention;
+        let rate = (layer.dropout.attention, layer.dropout.residual);
         let attention = AttentionLayer::new(sim, make, &layer.attention, (rope, quirks), rate, index);
         let cross = layer
             .cross
@@ -55,7 +55,7 @@ impl Block {
             Ffn::Dense(mlp) => {
                 FfnLayer::Dense(MlpLayer::new(sim, make, mlp, layer.dropout.activation, quirks))
             }
-            Ffn::Moe(moe) => FfnLayer::Moe(Box::new(MoeLayer::new(sim, make, moe))),
+            Ffn::Moe(moe) => FfnLayer::Moe(Box::new(MoeLayer::new(sim, make, moe, quirks.wide_routing))),
         };
         let norms = layer.norms.iter().map(|(site, norm)| (*site, NormLayer::new(sim, make, norm))).collect();
         let extras = layer

@@ -82,6 +82,12 @@ pub(crate) fn activate(sim: &Sim, activation: Activation, x: &Tensor) -> Tensor 
             let gate = sim.of_result(sim.scale(x));
             sim.mul(x, gate)
         }
+        // x * 0.5 * (1 + erf(x / sqrt(2)))
+        Activation::GeluByErf => {
+            let half = sim.scale(x);
+            let error = sim.of_input(sim.scale(x));
+            sim.mul(half, sim.shift(error))
+        }
         // 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))
         Activation::GeluByHand => {
             let half = sim.scale(x);

@@ -7,7 +7,7 @@ use super::pass::Pass;
 use super::quirks::Quirks;
 use super::weights::{LoraPlan, Make, Projection};
 use crate::estimate::sim::{Category, Sim, Tensor};
-use crate::model::{DType, Linear, Moe};
+use crate::model::{Activation, DType, Linear, Moe};
 
 pub(crate) struct MoeLayer {
     facts: Moe,
@@ -19,6 +19,8 @@ pub(crate) struct MoeLayer {
     shared: Option<MlpLayer>,
     shared_gate: Option<Projection>,
     hidden: u64,
+    /// The routing weights stay in fp32.
+    wide_weights: bool,
     /// Low-rank factors of the experts' two stacked matrices.
     adapters: [Option<Factors>; 2],
 }
@@ -31,7 +33,7 @@ struct Factors {
 }
 
 impl MoeLayer {
-    pub(crate) fn new(sim: &Sim, make: Make, moe: &Moe) -> MoeLayer {
+    pub(crate) fn new(sim: &Sim, make: Make, moe: &Moe, wide_weights: bool) -> MoeLayer {
         let hidden = moe.router.d_in;
         let ups = if moe.expert.gated { 2 } else { 1 };
         let parameter = |n: u64| sim.parameter(n, make.rest_dtype, make.trained);
@@ -52,6 +54,7 @@ impl MoeLayer {
             shared: moe.shared.as_ref().map(|mlp| MlpLayer::new(sim, make, mlp, 0.0, Quirks::default())),
             shared_gate: moe.shared_gate.as_ref().map(|l| Projection::new(sim, make, l, true)),
             hidden,
+            wide_weights,
             adapters: [None, None],
         }
     }
@@ -128,7 +131,10 @@ impl MoeLayer {
         let scores = sim.softmax(&logits, Some(DType::Fp32));
         let tokens = pass.tokens();
         let pairs = tokens * self.facts.top_k;
-        let weights = sim.to(sim.view(&scores, pairs), x.dtype());
+        let mut weights = sim.view(&scores, pairs);
+        if !self.wide_weights {
+            weights = sim.to(weights, x.dtype());
+        }
         if pass.past > 0 {
             return self.decoded(sim, x, pairs, pass);
         }
@@ -164,25 +170,37 @@ impl MoeLayer {
         let ups = if self.facts.expert.gated { 2 } else { 1 };
         // Rows of the tokens in the order of their experts: `index_put_` into zeros on the way back.
         let selected = self.gathered(sim, x, pairs);
+        let mut bias = self.bias_rows(sim, 0, pairs * ups * width);
         let mut out = grouped(sim, &selected, &self.adapted(sim, 0), pairs, self.hidden, ups * width);
         // `masked_fill` of rows that no local expert owns: a new tensor each way.
         out = sim.scale(&out);
-        out = if self.facts.expert.gated {
+        out = if self.facts.expert.activation == Activation::ClampedSwiglu {
+            clamped_gate(sim, &out)
+        } else if self.facts.expert.gated {
             let parts = sim.split(&out, &[pairs * width, pairs * width]);
             let gate = activate(sim, self.facts.expert.activation, &parts[0]);
             sim.mul(gate, &parts[1])
         } else {
             activate(sim, self.facts.expert.activation, &out)
         };
+        drop(bias.take());
+        bias = self.bias_rows(sim, 1, pairs * self.hidden);
         out = grouped(sim, &out, &self.adapted(sim, 1), pairs, width, self.hidden);
         out = sim.scale(&out);
-        // Routing weights are fp32 where the family keeps them so.
+        // fp32 where the routing weights are.
         let weighted = {
-            let wide = sim.mul(&out, sim.to(weights, DType::Fp32));
-            self.gathered(sim, &wide, pairs)
+            let weighted = sim.mul(&out, weights);
+            self.gathered(sim, &weighted, pairs)
         };
         let summed = self.summed(sim, &weighted, pairs);
+        drop(bias);
         sim.to(summed, x.dtype())
+    }
+
+    /// Rows of one of the experts' biases in the order of the pairs, added in place.
+    fn bias_rows(&self, sim: &Sim, slot: usize, elements: u64) -> Option<Tensor> {
+        let bias = self.biases.get(slot)?;
+        Some(sim.with_grad(false, || sim.empty(elements, bias.dtype())))
     }
 
     fn gathered(&self, sim: &Sim, x: &Tensor, pairs: u64) -> Tensor {
@@ -210,6 +228,17 @@ impl MoeLayer {
             vec![Some(grad.viewed())]
         })
     }
+}
+
+/// `GptOssExperts._apply_gate`: both halves clamped, the gate's sigmoid of a multiple, one added to the other half.
+fn clamped_gate(sim: &Sim, x: &Tensor) -> Tensor {
+    let half = x.elements() / 2;
+    let parts = sim.split(x, &[half, half]);
+    let gate = sim.of_input(&parts[0]);
+    let up = sim.of_input(&parts[1]);
+    let sigmoid = sim.of_result(sim.scale(&gate));
+    let turned = sim.mul(&gate, sigmoid);
+    sim.mul(sim.shift(&up), turned)
 }
 
 /// `grouped_mm(x, weight, offs)`: x's rows in groups, one matrix a group.

@@ -285,8 +285,9 @@ impl Network {
             let heads = facts.first().map_or(1, |l| l.attention.heads);
             pass.position_bias = Some(sim.embedding(relative, pass.length * pass.keys(), heads));
         }
+        pass.relative_table = self.relative_table(sim, stack);
         // A reentrant region hands back the gradient of its one input; what a block sees beside it needs the other kind.
-        let shares = pass.memory.is_some() || pass.position_bias.is_some();
+        let shares = pass.memory.is_some() || pass.position_bias.is_some() || pass.relative_table.is_some();
         let flavour =
             manner.checkpoint.map(|flavour| if shares { CheckpointFlavour::NonReentrant } else { flavour });
         let pass = Rc::new(pass);
@@ -317,6 +318,19 @@ impl Network {
         drop(held);
         pass.returned.take();
         hidden
+    }
+
+    /// `DebertaV2Encoder.get_rel_embedding`: the table through the encoder's norm.
+    fn relative_table(&self, sim: &Sim, stack: &StackNet) -> Option<Tensor> {
+        let turned = |l: &Layer| matches!(l.attention.position, Position::Disentangled { .. });
+        stack.layers.first().filter(|l| turned(l))?;
+        let table = stack.extras.first()?;
+        match &stack.extras[1..] {
+            [weight, bias, ..] if weight.elements() == self.facts.hidden => {
+                Some(sim.layer_norm(table, Some(weight), Some(bias), self.facts.hidden))
+            }
+            _ => Some(table.clone()),
+        }
     }
 
     /// Logits of a hidden state's rows. A classifier of an encoder looks at one row of each sequence.

@@ -22,6 +22,24 @@ pub(crate) struct KvLayer {
     pub(crate) values: Option<Tensor>,
 }
 
+impl KvLayer {
+    pub(super) fn both(&self) -> Option<(Tensor, Tensor)> {
+        Some((self.keys.clone()?, self.values.clone()?))
+    }
+
+    /// As after so many more tokens: joined anew, as each token before the last one did.
+    pub(crate) fn grow(&mut self, sim: &Sim, from: u64, to: u64, most: Option<u64>) {
+        for slot in [&mut self.keys, &mut self.values] {
+            let Some(held) = slot else { continue };
+            let grown = held.elements() / from.max(1) * to;
+            let grown = most.map_or(grown, |most| grown.min(most.max(held.elements())));
+            if grown > held.elements() {
+                *slot = Some(sim.charged(Category::KvCache, || sim.empty(grown, held.dtype())));
+            }
+        }
+    }
+}
+
 #[derive(Clone)]
 pub(crate) struct Pass {
     pub(crate) batch: u64,
@@ -35,6 +53,8 @@ pub(crate) struct Pass {
     pub(crate) rope: Option<(Tensor, Tensor)>,
     /// T5's learned bias, shared by the layers of a stack.
     pub(crate) position_bias: Option<Tensor>,
+    /// DeBERTa's table of relative positions, normed.
+    pub(crate) relative_table: Option<Tensor>,
     /// What hidden states are held in.
     pub(crate) dtype: DType,
     /// Bool or additive masks: all keys, and a window of them.
@@ -43,6 +63,8 @@ pub(crate) struct Pass {
     /// The encoder's output.
     pub(crate) memory: Option<Tensor>,
     pub(crate) cache: Option<Rc<Vec<RefCell<KvLayer>>>>,
+    /// Keys and values of the encoder's output, made once.
+    pub(crate) crossed: Option<Rc<Vec<RefCell<KvLayer>>>>,
     /// Attention weights as the last layer handed them back.
     pub(crate) returned: Rc<RefCell<Option<Tensor>>>,
 }
@@ -58,11 +80,13 @@ impl Pass {
             mode,
             rope: None,
             position_bias: None,
+            relative_table: None,
             dtype: DType::Fp32,
             mask: None,
             window_mask: None,
             memory: None,
             cache: None,
+            crossed: None,
             returned: Rc::default(),
         }
     }

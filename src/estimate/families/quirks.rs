@@ -24,6 +24,8 @@ pub(crate) struct Quirks {
     pub(crate) mask_buffers: u64,
     /// Logits are added a bias in a new tensor (BART).
     pub(crate) shifts_logits: bool,
+    /// Routing weights stay in fp32, and make the experts' weighted outputs so.
+    pub(crate) wide_routing: bool,
     /// How eager attention is written.
     pub(crate) scores: ScoreStyle,
     /// `outputs = block(...)`: a layer's attention weights live until the next layer is done.
@@ -77,6 +79,20 @@ impl Quirks {
                 "gpt_bigcode" => 1,
                 _ => 0,
             },
+            wide_routing: !matches!(
+                model_type,
+                "granitemoe"
+                    | "granitemoeshared"
+                    | "granitemoehybrid"
+                    | "olmoe"
+                    | "flex_olmo"
+                    | "qwen2_moe"
+                    | "qwen3_moe"
+                    | "qwen3_next"
+                    | "ernie4_5_moe"
+                    | "gpt_oss"
+                    | "jetmoe"
+            ),
             scores: ScoreStyle::of(model_type),
             weights_live_on: matches!(
                 model_type,

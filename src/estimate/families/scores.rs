@@ -21,6 +21,8 @@ pub(crate) enum ScoreStyle {
     Sinks,
     /// MPT: the positions' bias is fp32 and makes the scores so.
     Mpt,
+    /// DeBERTa: content to position and position to content, gathered from products with a table.
+    Disentangled,
     /// XGLM: scores are held above the lowest number by `torch.max`.
     Xglm,
 }
@@ -32,6 +34,7 @@ impl ScoreStyle {
             "gptj" | "codegen" | "gpt_neo" => ScoreStyle::WideFirst,
             "gpt_oss" => ScoreStyle::Sinks,
             "mpt" => ScoreStyle::Mpt,
+            "deberta-v2" => ScoreStyle::Disentangled,
             "xglm" => ScoreStyle::Xglm,
             _ => ScoreStyle::Common,
         }
@@ -89,6 +92,7 @@ impl Written<'_> {
                 let weights = sim.to(soft, value.dtype());
                 return self.weighted(sim, weights, &value, &[query, key]);
             }
+            ScoreStyle::Disentangled => self.disentangled(sim, query, &key),
             ScoreStyle::Sinks => self.with_sinks(sim, query, &key),
             ScoreStyle::Mpt => {
                 let mut scores = self.product(sim, query, &key);
@@ -127,16 +131,6 @@ impl Written<'_> {
             let raw = self.product(sim, query, key);
             sim.scale(raw)
         };
-        if let Some(span) = self.layer.relative {
-            // Content to position and position to content: products with the relative table, gathered and added.
-            let rows = self.heads.batch * self.heads.heads * self.heads.query_length;
-            for _ in 0..2 {
-                let wide = sim.matmul(sim.rows(query), sim.rows(key), rows * 2 * span);
-                let gathered = sim.gather(&wide, self.size());
-                drop(wide);
-                scores = sim.add(&scores, &gathered);
-            }
-        }
         if facts.softcap.is_some() {
             scores = sim.scale(scores);
             scores = sim.of_result(scores);
@@ -149,6 +143,50 @@ impl Written<'_> {
         let wide = (!self.layer.quirks.narrow_softmax).then_some(DType::Fp32);
         let soft = sim.softmax(&scores, wide);
         sim.to(soft, query.dtype())
+    }
+
+    /// `DisentangledSelfAttention.forward`: the table goes through the query's and the key's projection (or through two of
+    /// its own), and is repeated for each sequence.
+    fn disentangled(&self, sim: &Sim, query: &Tensor, key: &Tensor) -> Tensor {
+        let (query, key) = (sim.rows(query), sim.rows(key));
+        let mut scores = sim.matmul(&query, sim.scale(&key), self.size());
+        if let (Some(span), Some(table)) = (self.layer.relative, &self.pass.relative_table) {
+            let table =
+                if self.pass.training { sim.dropout(table, self.layer.table_dropout) } else { table.clone() };
+            let h = self.heads;
+            let rows = 2 * span * h.heads * h.width;
+            let place = |at: usize| {
+                let own = self.layer.projections[at].run(sim, &table);
+                let own = sim.copy(own);
+                let many = sim.repeat(&own, rows * h.batch);
+                if h.batch > 1 { many } else { sim.copy(own) }
+            };
+            let own = self.layer.projections.len() > 4;
+            let (by_key, by_query) = if own {
+                (place(3), place(self.layer.projections.len() - 2))
+            } else {
+                let by_query = place(0);
+                (place(1), by_query)
+            };
+            let products = h.batch * h.heads * 2 * span;
+            let one = |content: &Tensor, position: &Tensor, length: u64| {
+                let wide = sim.matmul(content, position, products * length);
+                let index = sim.empty(h.query_length * h.key_length, DType::Int64);
+                let near = sim.gather(&wide, self.size());
+                drop((wide, index));
+                sim.scale(near)
+            };
+            // The second is added in place.
+            let first = one(&query, &by_key, h.query_length);
+            let sum = sim.shift(first);
+            let second = one(&key, &by_query, h.key_length);
+            let sum = sim.add_in_place(sum, &second);
+            drop(second);
+            scores = sim.add(&scores, &sum);
+        }
+        // `masked_fill`
+        scores = sim.scale(&scores);
+        sim.softmax(&scores, None)
     }
 
     /// `combined - combined.max(-1).values`, softmax, the sinks' column cut off.

@@ -1,7 +1,8 @@
 //! Losses that never hold all logits at once.
 //!
-//! - TRL 1.10 `trainer/sft_trainer.py` (`_chunked_cross_entropy_loss`): hidden states are packed, then 256 tokens at a time
-//!   go through head and loss inside a checkpoint; the head's weight is used in fp32, so autocast copies it each time.
+//! - TRL 1.16 `kernels/chunked_logprob.py`, `trainer/utils.py` (`add_fused_lm_head`): the rows that have a label are packed,
+//!   then tiles of 4096 tokens by 32768 entries of the vocabulary go through head and loss, and again in backward, which
+//!   sums the gradients of hidden states and weight in fp32.
 //! - Liger `ops/fused_linear_cross_entropy.py`: gradients of hidden states (and of a trained head) are made in the forward
 //!   pass, slice by slice; a slice is the next power of two above tokens / ceil(vocabulary / hidden).
 //! - Unsloth `unsloth_zoo/fused_losses/cross_entropy_loss.py`: the same with an fp32 copy of the logits, in slices in which
@@ -9,10 +10,13 @@
 
 use std::rc::Rc;
 
-use super::loss::log_loss;
 use super::weights::Projection;
 use crate::estimate::sim::{Category, Sim, Tensor};
 use crate::model::DType;
+
+/// Tokens and vocabulary entries of one of TRL's tiles.
+const TILE_TOKENS: u64 = 4096;
+const TILE_CLASSES: u64 = 32_768;
 
 /// The output head with what is done to its logits.
 #[derive(Clone)]
@@ -45,41 +49,47 @@ impl OutputHead {
         logits
     }
 
-    /// One slice as TRL computes it.
-    fn slice(&self, sim: &Sim, hidden: &Tensor) -> Tensor {
-        sim.charged(Category::Logits, || {
-            let classes = self.projection.d_out;
-            let rows = hidden.elements() / self.projection.d_in.max(1);
-            let weight = self.projection.weight();
-            let wide = sim.to(weight, DType::Fp32);
-            let turned = sim.view(&wide, wide.elements());
-            let logits = sim.matmul(sim.to(hidden, DType::Fp32), turned, rows * classes);
-            let logits = self.shaped(sim, logits);
-            let wide = sim.upper(&logits);
-            let loss = log_loss(sim, &wide, classes);
-            // The entropy beside it: exponentials and their product, summed at once.
-            let entropy = [0, 1].map(|_| sim.empty(rows * classes, DType::Fp32));
-            drop(entropy);
-            loss
-        })
-    }
-
-    /// TRL's loss over slices of so many tokens.
-    pub(crate) fn checkpointed(&self, sim: &Sim, hidden: &Tensor, slice: u64) -> Tensor {
-        let width = self.projection.d_in;
+    /// TRL's fused head: tiles of the logits, made again in backward, gradients summed in fp32.
+    pub(crate) fn tiled(&self, sim: &Sim, hidden: &Tensor) -> Tensor {
+        let (width, classes) = (self.projection.d_in, self.projection.d_out);
         let tokens = hidden.elements() / width.max(1);
+        let rows = tokens.min(TILE_TOKENS);
+        let columns = classes.min(TILE_CLASSES);
+        let compute = sim.autocast().unwrap_or(hidden.dtype());
+        let weight = self.projection.weight().clone();
+        let (dtype, weight_dtype) = (hidden.dtype(), weight.dtype());
+        // The rows that have a label.
         let packed = sim.copy(hidden);
-        let mut loss = sim.empty(1, DType::Fp32);
-        let mut start = 0;
-        while start < tokens {
-            let rows = slice.max(1).min(tokens - start);
-            let part = sim.view(&packed, rows * width);
-            let head = self.clone();
-            let own = sim.checkpoint_part(&part, move |sim, x| head.slice(sim, x));
-            loss = sim.add(&loss, &own);
-            start += rows;
+        // The tile, and input and weight as the product wants them.
+        let tile = move |sim: &Sim| {
+            let cast = |n: u64, from: DType| (from != compute).then(|| sim.empty(n, compute));
+            (
+                sim.empty(rows * TILE_CLASSES, compute),
+                cast(rows * width, dtype),
+                cast(columns * width, weight_dtype),
+            )
+        };
+        let loss = sim.empty(tokens, DType::Fp32);
+        sim.charged(Category::Logits, || {
+            let sums: Vec<_> = (0..7).map(|_| sim.empty(tokens, DType::Fp32)).collect();
+            drop((tile(sim), sums));
+        });
+        if !sim.taped(&[&packed, &weight]) {
+            return loss;
         }
-        loss
+        let kept = (sim.save(&packed), [0, 1].map(|_| sim.empty(tokens, DType::Fp32)));
+        let trained = weight.wants_grad();
+        let size = weight.elements();
+        sim.node(&loss, &[&packed, &weight], move |sim, grad| {
+            let held = kept.0.get(sim);
+            let for_hidden = sim.empty(held.elements(), DType::Fp32);
+            let for_weight = trained.then(|| sim.charged(Category::Logits, || sim.empty(size, DType::Fp32)));
+            let tile = sim.charged(Category::Logits, || tile(sim));
+            let hidden = sim.fitted(for_hidden.clone(), held.elements(), dtype);
+            let weight = for_weight.as_ref().map(|w| sim.fitted(w.clone(), size, weight_dtype));
+            drop((tile, for_hidden, for_weight, grad, held));
+            vec![Some(hidden), weight]
+        })
     }
 
     /// Gradients made in the forward pass, `slice` tokens at a time; `wide`: logits and their gradient in fp32.

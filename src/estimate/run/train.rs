@@ -1,5 +1,8 @@
 //! Training steps: forward, loss, backward, optimizer, as a loop or a trainer runs them.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use super::optimizer::{OptimizerState, Trained};
 use super::{Built, Trace};
 use crate::estimate::families::{Manner, Pass, cross_entropy, label_loss, upcasts_logits};
@@ -73,7 +76,12 @@ fn forward(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan) -> (Tensor
             checkpoint: plan.gradient_checkpointing.then_some(plan.habits.checkpointing),
             inputs_want_grad: plan.trains_adapters() && plan.gradient_checkpointing,
         };
-        let pass = |length| Pass { training: true, ..Pass::of(plan.batch, length, built.mode) };
+        let layers = shape.stacks.last().map_or(0, |stack| stack.layers.len());
+        let cached =
+            plan.habits.training_cache && !plan.gradient_checkpointing && !built.network.encodes_first();
+        let cache = || cached.then(|| Rc::new((0..layers).map(|_| RefCell::default()).collect()));
+        let pass =
+            |length| Pass { training: true, cache: cache(), ..Pass::of(plan.batch, length, built.mode) };
         let seq = plan.seq.unwrap_or(1);
         let memory = built.network.memory(sim, pass(seq), manner);
         let length = if memory.is_some() { built.target_length } else { seq };
@@ -106,7 +114,7 @@ fn sliced(sim: &Sim, built: &Built, plan: &Plan, hidden: &Tensor) -> Option<Tens
     match (plan.loss, plan.stack) {
         (LossKernel::Full, _) => None,
         (LossKernel::Chunked, Stack::Unsloth) => Some(head.in_forward(sim, hidden, slice, true)),
-        (LossKernel::Chunked, _) => Some(head.checkpointed(sim, hidden, slice)),
+        (LossKernel::Chunked, _) => Some(head.tiled(sim, hidden)),
         (LossKernel::Fused, _) => Some(head.in_forward(sim, hidden, head.liger_slice(tokens), false)),
     }
 }

@@ -126,15 +126,6 @@ impl Sim {
         result
     }
 
-    /// `checkpoint` of a part of a larger tensor: nothing of its own is kept.
-    pub(crate) fn checkpoint_part(
-        &self,
-        x: &Tensor,
-        run: impl Fn(&Sim, &Tensor) -> Tensor + 'static,
-    ) -> Tensor {
-        self.region(x, run)
-    }
-
     /// `checkpoint(run, x, use_reentrant=True)`: the first pass records nothing; backward runs the region with a tape
     /// of its own, to its end, and through it. `offloaded`: the input waits in host memory (Unsloth's
     /// `offloaded_gradient_checkpoint`).

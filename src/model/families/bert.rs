@@ -6,8 +6,8 @@ use super::parts::{
 };
 use crate::model::config::Config;
 use crate::model::{
-    Attention, Embeddings, Exactness, Ffn, Head, HeadTask, Kind, Layer, Linear, ModelShape, Norm, NormSite,
-    Position, QkvLayout, Role, Stack, StackRole, Tensor,
+    Activation, Attention, Embeddings, Exactness, Ffn, Head, HeadTask, Kind, Layer, Linear, ModelShape, Norm,
+    NormSite, Position, QkvLayout, Role, Stack, StackRole, Tensor,
 };
 use crate::words::Problem;
 
@@ -335,6 +335,9 @@ pub(super) fn esm(c: &Config) -> Result<ModelShape, Problem> {
     if c.text("position_embedding_type").is_some_and(|kind| kind.starts_with("rotary")) {
         e.embed.position = None;
         e.layer.attention.position = Position::Rope { dims: e.layer.attention.head_dim };
+    }
+    if let Ffn::Dense(mlp) = &mut e.layer.ffn {
+        mlp.activation = Activation::GeluByErf;
     }
     let norm = layer_norm(e.hidden, true);
     e.layer.norms = vec![(NormSite::AttentionIn, norm), (NormSite::FfnIn, norm)];
