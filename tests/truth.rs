@@ -65,7 +65,7 @@ fn said(cases: &[Case]) -> String {
         let span = |s: onecard::units::ByteRange| [s.low.get(), s.expected.get(), s.high.get()];
         let row = serde_json::json!({"id": case.id, "allocated": span(peak.allocated),
             "reserved": span(peak.reserved), "process": span(peak.process),
-            "truth": [case.allocated, case.reserved, case.process]});
+            "params": case.shape.total_params(), "truth": [case.allocated, case.reserved, case.process]});
         lines.push_str(&row.to_string());
         lines.push('\n');
     }

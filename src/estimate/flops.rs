@@ -137,6 +137,7 @@ fn read(linear: &Linear, ffn: &Ffn, tokens: f64) -> f64 {
 
 fn layer_linears(layer: &model::Layer) -> Vec<&Linear> {
     let mut list: Vec<&Linear> = layer.attention.linears.iter().collect();
+    list.extend(layer.beside.iter().flat_map(|beside| &beside.linears));
     list.extend(layer.cross.iter().flat_map(|cross| &cross.linears));
     match &layer.ffn {
         Ffn::Dense(mlp) => list.extend(&mlp.linears),

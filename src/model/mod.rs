@@ -20,8 +20,8 @@ pub use count::{LoraTargets, Param, ParamCounts};
 pub use dtype::DType;
 pub use shape::{
     Activation, Attention, Dropout, Embedding, Embeddings, Exactness, Ffn, Head, HeadTask, Kind, Layer,
-    Linear, Mla, Mlp, ModelShape, Moe, Norm, NormKind, NormSite, Position, QkNorm, QkvLayout, Role, Stack,
-    StackRole, Tensor,
+    Linear, Mixer, Mla, Mlp, ModelShape, Moe, Norm, NormKind, NormSite, Position, QkNorm, QkvLayout, Role,
+    Stack, StackRole, Tensor,
 };
 
 use crate::words::{Message, Problem};

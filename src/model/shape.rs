@@ -109,6 +109,12 @@ pub struct Stack {
 pub struct Layer {
     pub norms: Vec<(NormSite, Norm)>,
     pub attention: Attention,
+    /// A second mixer over the same input, added to the first (Falcon-H1).
+    #[serde(default)]
+    pub beside: Option<Attention>,
+    /// The residual stream is fp32 whatever the weights are (Mamba).
+    #[serde(default)]
+    pub wide_residual: bool,
     /// Attention over the encoder's output.
     pub cross: Option<Attention>,
     pub ffn: Ffn,
@@ -214,7 +220,34 @@ pub struct Attention {
     /// One learned logit a head joins the softmax (GPT-OSS).
     pub sinks: bool,
     pub mla: Option<Mla>,
+    /// What mixes the tokens instead of scores: `linears` and `extras` are its parameters then.
+    #[serde(default)]
+    pub mixer: Option<Mixer>,
     pub extras: Vec<Tensor>,
+}
+
+/// A mixer that scans or convolves over the sequence. Convolution weight (and bias) first among the `extras`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Mixer {
+    /// LFM2: a gated depthwise convolution.
+    ShortConv { kernel: u64 },
+    /// Mamba: a selective scan over `state` numbers a channel.
+    Mamba { inner: u64, state: u64, rank: u64, kernel: u64, normed: bool },
+    /// Mamba-2: the scan in chunks, a scalar decay a head.
+    Mamba2 {
+        inner: u64,
+        heads: u64,
+        head_dim: u64,
+        groups: u64,
+        state: u64,
+        kernel: u64,
+        chunk: u64,
+        /// The output goes through a gated norm; false: times the gate alone.
+        gated_norm: bool,
+        /// Falcon-H1 multiplies input and projection.
+        multiplied: bool,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 //! Source: the attention modules of transformers 5.17's modelling files, `integrations/sdpa_attention.py`.
 
 use super::latent::latent;
+use super::mixer::mix;
 use super::norm::NormLayer;
 use super::pass::{KvLayer, Pass};
 use super::quirks::Quirks;
@@ -96,6 +97,9 @@ impl AttentionLayer {
     /// Self-attention over `x`, or attention of `x` over `memory`.
     pub(crate) fn run(&self, sim: &Sim, x: &Tensor, pass: &Pass, memory: Option<&Tensor>) -> Tensor {
         let facts = &self.facts;
+        if let Some(mixer) = facts.mixer {
+            return mix(self, mixer, sim, x, pass);
+        }
         let out = if facts.mla.is_some() {
             latent(self, sim, x, pass)
         } else {

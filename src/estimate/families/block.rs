@@ -12,7 +12,7 @@ use super::quirks::Quirks;
 use super::rope::{Rope, RopeStyle};
 use super::weights::{LoraPlan, Make, Projection};
 use crate::estimate::sim::{Sim, Tensor};
-use crate::model::{Dropout, Ffn, Layer, Linear, NormSite, Position};
+use crate::model::{DType, Dropout, Ffn, Layer, Linear, NormSite, Position};
 
 enum FfnLayer {
     Dense(MlpLayer),
@@ -22,6 +22,10 @@ enum FfnLayer {
 pub(crate) struct Block {
     norms: Vec<(NormSite, NormLayer)>,
     attention: AttentionLayer,
+    beside: Option<AttentionLayer>,
+    wide_residual: bool,
+    /// The layer mixes tokens; it feeds forward. Nemotron-H's layers do one of the two.
+    halves: (bool, bool),
     cross: Option<AttentionLayer>,
     ffn: FfnLayer,
     parallel: bool,
@@ -51,6 +55,14 @@ impl Block {
             .cross
             .as_ref()
             .map(|facts| AttentionLayer::new(sim, make, facts, (None, quirks), rate, index));
+        let beside = layer
+            .beside
+            .as_ref()
+            .map(|facts| AttentionLayer::new(sim, make, facts, (None, quirks), rate, index));
+        let feeds = match &layer.ffn {
+            Ffn::Dense(mlp) => !mlp.linears.is_empty(),
+            Ffn::Moe(_) => true,
+        };
         let ffn = match &layer.ffn {
             Ffn::Dense(mlp) => {
                 FfnLayer::Dense(MlpLayer::new(sim, make, mlp, layer.dropout.activation, quirks))
@@ -66,6 +78,9 @@ impl Block {
         Block {
             norms,
             attention,
+            beside,
+            wide_residual: layer.wide_residual,
+            halves: (!layer.attention.linears.is_empty(), feeds),
             cross,
             ffn,
             parallel: layer.parallel,
@@ -106,8 +121,19 @@ impl Block {
     }
 
     fn in_turn(&self, sim: &Sim, x: &Tensor, pass: &Pass) -> Tensor {
-        let normed = self.normed(sim, NormSite::AttentionIn, x);
+        if !self.halves.0 {
+            return self.fed(sim, x.clone(), pass, None);
+        }
+        // `norm(x.to(weight dtype))`, and a residual in fp32.
+        let narrow = if self.wide_residual { sim.to(x, self.weight_dtype()) } else { x.clone() };
+        let x = &if self.wide_residual { sim.to(x, DType::Fp32) } else { x.clone() };
+        let normed = self.normed(sim, NormSite::AttentionIn, &narrow);
+        drop(narrow);
         let mut hidden = self.attention.run(sim, &normed, pass, None);
+        if let Some(beside) = &self.beside {
+            let other = beside.run(sim, &normed, pass, None);
+            hidden = sim.add(&hidden, &other);
+        }
         let named = self.quirks.names_live_on.then(|| (normed.clone(), hidden.clone()));
         drop(normed);
         hidden = self.dropped(sim, pass, hidden);
@@ -122,6 +148,17 @@ impl Block {
             hidden = sim.add(&residual, &hidden);
             hidden = self.normed(sim, NormSite::CrossAfter, &hidden);
         }
+        if !self.halves.1 {
+            return hidden;
+        }
+        self.fed(sim, hidden, pass, named)
+    }
+
+    fn weight_dtype(&self) -> DType {
+        self.norms.first().and_then(|(_, norm)| norm.dtype()).unwrap_or(DType::Fp32)
+    }
+
+    fn fed(&self, sim: &Sim, mut hidden: Tensor, pass: &Pass, named: Option<(Tensor, Tensor)>) -> Tensor {
         let residual = hidden.clone();
         hidden = self.normed(sim, NormSite::FfnIn, &hidden);
         hidden = self.feed(sim, &hidden, pass);
@@ -148,10 +185,13 @@ impl Block {
 
     /// Adapters beside the linears that `picks` gives a factor of the rank.
     pub(crate) fn adapt(&mut self, sim: &Sim, layer: &Layer, plan: LoraPlan, picks: Picks<'_>) {
+        let beside_facts = layer.beside.iter().flat_map(|b| &b.linears);
+        let beside = self.beside.iter_mut().flat_map(AttentionLayer::projections);
         let cross_facts = layer.cross.iter().flat_map(|c| &c.linears);
         let cross = self.cross.iter_mut().flat_map(AttentionLayer::projections);
         let mut pairs: Vec<(&Linear, &mut Projection)> =
             layer.attention.linears.iter().zip(self.attention.projections()).collect();
+        pairs.extend(beside_facts.zip(beside));
         pairs.extend(cross_facts.zip(cross));
         match (&layer.ffn, &mut self.ffn) {
             (Ffn::Dense(facts), FfnLayer::Dense(mlp)) => {
@@ -172,8 +212,8 @@ impl Block {
 
     pub(crate) fn collect(&self, into: &mut Vec<Tensor>) {
         self.attention.collect(into);
-        if let Some(cross) = &self.cross {
-            cross.collect(into);
+        for other in self.beside.iter().chain(&self.cross) {
+            other.collect(into);
         }
         match &self.ffn {
             FfnLayer::Dense(mlp) => mlp.collect(into),

@@ -5,6 +5,7 @@ mod block;
 mod image;
 mod latent;
 mod loss;
+mod mixer;
 mod mlp;
 mod moe;
 mod network;

@@ -23,9 +23,18 @@ impl NormLayer {
         }
     }
 
+    /// An RMS norm without a weight.
+    pub(crate) fn bare(width: u64) -> NormLayer {
+        NormLayer { kind: NormKind::Rms, width, weight: None, bias: None }
+    }
+
     /// A plain RMS norm of so many elements.
     pub(crate) fn rms(sim: &Sim, make: Make, width: u64) -> NormLayer {
         NormLayer::new(sim, make, &Norm { kind: NormKind::Rms, width, weight: true, bias: false })
+    }
+
+    pub(crate) fn dtype(&self) -> Option<DType> {
+        self.weight.as_ref().map(Tensor::dtype)
     }
 
     pub(crate) fn collect(&self, into: &mut Vec<Tensor>) {

@@ -20,6 +20,8 @@ pub(crate) struct AttentionMode {
 pub(crate) struct KvLayer {
     pub(crate) keys: Option<Tensor>,
     pub(crate) values: Option<Tensor>,
+    /// States of a scan or a convolution, which do not grow.
+    pub(crate) states: Vec<Tensor>,
 }
 
 impl KvLayer {

@@ -68,6 +68,9 @@ fn grow(sim: &Sim, shape: &ModelShape, batch: u64, cache: &[RefCell<KvLayer>], f
     let layers = shape.stacks.last().map_or(&[][..], |stack| &stack.layers);
     for (layer, held) in layers.iter().zip(cache) {
         let facts = &layer.attention;
+        if facts.mixer.is_some() {
+            continue;
+        }
         let most = facts.window.map(|w| batch * facts.kv_heads * facts.head_dim * w.saturating_sub(1));
         held.borrow_mut().grow(sim, from, to, most);
     }

@@ -165,8 +165,36 @@ impl Sim {
     /// `a * b`: each is kept for the other's gradient.
     pub(crate) fn mul(&self, a: impl Borrow<Tensor>, b: impl Borrow<Tensor>) -> Tensor {
         let (a, b) = (a.borrow(), b.borrow());
+        self.mul_spread(a, b, a.elements().max(b.elements()))
+    }
+
+    /// `F.pad` to so many elements: a copy even where nothing is added.
+    pub(crate) fn pad(&self, x: &Tensor, elements: u64) -> Tensor {
+        let out = self.empty(elements, x.dtype());
+        if !self.taped(&[x]) {
+            return out;
+        }
+        let size = x.elements();
+        self.node(&out, &[x], move |sim, grad| {
+            vec![Some(if size == elements { grad } else { sim.empty(size, grad.dtype()) })]
+        })
+    }
+
+    /// `x.sum(dim)` to so many elements; its gradient is a view.
+    pub(crate) fn sum(&self, x: impl Borrow<Tensor>, elements: u64) -> Tensor {
+        let x = x.borrow();
+        let out = self.empty(elements, x.dtype());
+        if !self.taped(&[x]) {
+            return out;
+        }
+        let whole = x.elements();
+        self.node(&out, &[x], move |sim, grad| vec![Some(sim.view(&grad, whole).viewed())])
+    }
+
+    /// `a * b`, each spread over the other to so many elements.
+    pub(crate) fn mul_spread(&self, a: &Tensor, b: &Tensor, elements: u64) -> Tensor {
         let dtype = promoted(a.dtype(), b.dtype());
-        let out = self.empty(a.elements().max(b.elements()), dtype);
+        let out = self.empty(elements, dtype);
         if !self.taped(&[a, b]) {
             return out;
         }

@@ -104,6 +104,9 @@ impl ModelShape {
                     norm_params(norm, &format!("{prefix}{site:?}"), &mut list);
                 }
                 attention_params(&layer.attention, &prefix, &mut list);
+                if let Some(beside) = &layer.beside {
+                    attention_params(beside, &format!("{prefix}beside."), &mut list);
+                }
                 if let Some(cross) = &layer.cross {
                     attention_params(cross, &format!("{prefix}cross."), &mut list);
                 }
@@ -135,6 +138,7 @@ impl ModelShape {
         let mut list: Vec<&Linear> = self.embed.project_in.iter().collect();
         for layer in self.stacks.iter().flat_map(|stack| &stack.layers).filter(|layer| layer.owns_weights) {
             list.extend(&layer.attention.linears);
+            list.extend(layer.beside.iter().flat_map(|beside| &beside.linears));
             list.extend(layer.cross.iter().flat_map(|cross| &cross.linears));
             match &layer.ffn {
                 Ffn::Dense(mlp) => list.extend(&mlp.linears),

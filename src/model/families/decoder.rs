@@ -142,6 +142,7 @@ impl Recipe {
             softcap: None,
             sinks: false,
             mla: None,
+            mixer: None,
             extras: Vec::new(),
         }
     }
@@ -150,6 +151,8 @@ impl Recipe {
         let pattern = Layer {
             norms: self.sites.iter().map(|site| (*site, self.norm)).collect(),
             attention: self.attention(),
+            beside: None,
+            wide_residual: false,
             cross: None,
             ffn: self.ffn.clone(),
             parallel: self.parallel,

@@ -5,6 +5,7 @@ mod decoder;
 mod diffusion;
 mod gemma;
 mod gpt;
+mod hybrid;
 mod image;
 mod llama;
 mod mla;
@@ -74,6 +75,14 @@ const READERS: &[(&[&str], Reader)] = &[
     (&["dbrx"], moe::dbrx),
     (&["deepseek_v2", "deepseek_v3", "kimi_k2"], mla::deepseek),
     (&["minicpm3", "youtu"], mla::dense),
+    (&["lfm2"], hybrid::lfm2),
+    (&["mamba", "falcon_mamba"], hybrid::mamba),
+    (&["mamba2"], hybrid::mamba2),
+    (&["jamba"], hybrid::jamba),
+    (&["bamba"], hybrid::bamba),
+    (&["granitemoehybrid"], hybrid::granite_hybrid),
+    (&["falcon_h1"], hybrid::falcon_h1),
+    (&["nemotron_h"], hybrid::nemotron_h),
     (&["bert", "ernie"], bert::bert),
     (&["roberta", "xlm-roberta", "camembert", "data2vec-text"], bert::roberta),
     (&["mpnet"], bert::mpnet),

@@ -44,6 +44,7 @@ fn attention(side: &Side, role: Role, causal: bool) -> Attention {
         softcap: None,
         sinks: false,
         mla: None,
+        mixer: None,
         extras: Vec::new(),
     }
 }
@@ -59,6 +60,8 @@ fn stack(side: &Side, role: StackRole, mlp: &Mlp, norm: Norm, pre: bool, drop: D
     let layer = Layer {
         norms: sites.into_iter().map(|site| (site, norm)).collect(),
         attention: attention(side, Role::Attention, decoder),
+        beside: None,
+        wide_residual: false,
         cross: decoder.then(|| attention(side, Role::Cross, false)),
         ffn: Ffn::Dense(mlp.clone()),
         parallel: false,
