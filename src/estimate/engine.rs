@@ -27,9 +27,9 @@ impl DeviceProfile {
     fn offers(self) -> Offers {
         match self.compute_capability.map(|c| (c.major, c.minor)) {
             // `sdp_utils.cpp`: cuDNN attention is preferred on 9.0 and 10.x, flash needs 8.0.
-            Some((9, 0) | (10, _)) => Offers { cudnn: true, flash: true },
-            Some((major, _)) => Offers { cudnn: false, flash: major >= 8 },
-            None => Offers { cudnn: false, flash: true },
+            Some((9, 0) | (10, _)) => Offers { cudnn: true, flash: true, tf32: true },
+            Some((major, _)) => Offers { cudnn: false, flash: major >= 8, tf32: major >= 8 },
+            None => Offers { cudnn: false, flash: true, tf32: true },
         }
     }
 
@@ -51,18 +51,26 @@ pub fn estimate(shape: &ModelShape, plan: &Plan, device: &DeviceProfile) -> Esti
         _ => None,
     };
     let shape = headed.as_ref().unwrap_or(shape);
-    let trace = simulate(shape, plan, *device, None);
+    let trace = simulate(shape, plan, *device, None, 1.0);
     present(shape, plan, *device, &trace)
 }
 
 /// Whether the plan's step runs when the allocator may not reserve more than `limit`: it hands cached segments back and
 /// tries again before it gives up.
 pub fn runs_within(shape: &ModelShape, plan: &Plan, device: &DeviceProfile, limit: Bytes) -> bool {
-    !simulate(shape, plan, *device, Some(limit.get())).ran_out
+    !simulate(shape, plan, *device, Some(limit.get()), 1.0).ran_out
 }
 
-fn simulate(shape: &ModelShape, plan: &Plan, device: DeviceProfile, limit: Option<u64>) -> Trace {
+/// `scratch`: times the workspaces that convolutions usually take.
+fn simulate(
+    shape: &ModelShape,
+    plan: &Plan,
+    device: DeviceProfile,
+    limit: Option<u64>,
+    scratch: f64,
+) -> Trace {
     let sim = Sim::new(Allocator::new(limit));
+    sim.scale_scratch(scratch);
     sim.set_multiprocessors(u64::from(device.sm_count.unwrap_or(108)));
     if let Some(net) = &shape.net {
         return image(&sim, net, plan, device.offers(), device.workspace());
@@ -80,18 +88,19 @@ fn simulate(shape: &ModelShape, plan: &Plan, device: DeviceProfile, limit: Optio
 
 fn present(shape: &ModelShape, plan: &Plan, device: DeviceProfile, trace: &Trace) -> Estimate {
     let (peak_moment, peak) = trace.peak();
-    let doubt = Doubt::of(shape, plan, device.compute_capability.is_some());
+    let doubt = Doubt::of(shape, plan, device.compute_capability.is_some(), device.workspace());
     let mut ledger = rows(doubt, trace, peak_moment);
     let allocated: ByteRange = sum(&ledger, peak_moment);
-    let cached = uncertainty::cached(
-        Bytes(trace.reserved.saturating_sub(peak.allocated)),
-        allocated,
-        Bytes(trace.largest),
-    );
-    let cached = match &shape.net {
-        Some(net) => uncertainty::convolved(cached, allocated, net.dense_share(plan.resolution)),
-        None => cached,
+    let beside = |trace: &Trace| {
+        let idle = Bytes(trace.reserved.saturating_sub(peak.allocated));
+        uncertainty::cached(idle, allocated, Bytes(trace.largest))
     };
+    let mut cached = beside(trace);
+    if doubt.convolves {
+        let other = uncertainty::SCRATCH.map(|scratch| beside(&simulate(shape, plan, device, None, scratch)));
+        cached.low = other.iter().fold(cached.low, |low, span| low.min(span.low));
+        cached.high = other.iter().fold(cached.high, |high, span| high.max(span.high));
+    }
     ledger.push(row("allocator_cache", cached, peak_moment));
     let reserved = allocated + cached;
     let outside = outside(device.compute_capability, device.sm_count, Libraries::of(plan));

@@ -23,17 +23,27 @@ pub(super) struct Doubt {
     program: Program,
     /// One hidden state in fp32: a name more or less in the modelling code keeps or frees one.
     hidden_state: Bytes,
+    /// Convolutions run, in workspaces of cuDNN's choice.
+    pub(super) convolves: bool,
+    /// cuBLAS's, which are certain.
+    matrices: Bytes,
 }
 
 impl Doubt {
-    pub(super) fn of(shape: &ModelShape, plan: &Plan, gpu_known: bool) -> Doubt {
+    /// `workspace`: cuBLAS's, of one handle.
+    pub(super) fn of(shape: &ModelShape, plan: &Plan, gpu_known: bool, workspace: u64) -> Doubt {
         let program = match (shape.exactness, gpu_known) {
             (Exactness::Approximate, _) => Program::Guessed,
             (Exactness::Exact, true) => Program::Known,
             (Exactness::Exact, false) => Program::AnyGpu,
         };
         let tokens = plan.tokens_per_batch().unwrap_or(0);
-        Doubt { program, hidden_state: Bytes(tokens.saturating_mul(shape.hidden).saturating_mul(4)) }
+        Doubt {
+            program,
+            hidden_state: Bytes(tokens.saturating_mul(shape.hidden).saturating_mul(4)),
+            convolves: shape.net.is_some() || shape.pipeline.is_some(),
+            matrices: Bytes(2 * workspace),
+        }
     }
 
     /// Relative spread of a category below and above its simulated amount.
@@ -75,6 +85,14 @@ impl Doubt {
     }
 
     pub(super) fn span(self, category: Category, bytes: Bytes) -> ByteRange {
+        if category == Category::Workspaces && self.convolves {
+            let chosen = bytes.saturating_sub(self.matrices);
+            return Span {
+                low: bytes.saturating_sub(chosen),
+                expected: bytes,
+                high: bytes + chosen.scaled(0.5),
+            };
+        }
         let (below, above) = self.spread(category);
         let states = match category {
             Category::Activations => self.hidden_state * 2,
@@ -97,9 +115,6 @@ pub(super) fn cached(bytes: Bytes, allocated: ByteRange, largest: Bytes) -> Byte
     Span { low: bytes.saturating_sub(below), expected: bytes, high: bytes + above }
 }
 
-/// cuDNN's workspaces come and go through the allocator and leave segments behind; which algorithm it takes, and so how
-/// large they are, is decided at run time. Where all convolutions are dense and wider than a point (ResNet-18, U-Net),
-/// up to 28 % more was reserved than without them; point-wise and depthwise ones left nothing (22 runs on an H200).
-pub(super) fn convolved(cached: ByteRange, allocated: ByteRange, dense_share: f64) -> ByteRange {
-    Span { high: cached.high + allocated.expected.scaled(0.35 * dense_share), ..cached }
-}
+/// cuDNN chooses among algorithms at run time, by layout (channels last needs next to none), measurement
+/// (`cudnn.benchmark`) and version: reserved memory is simulated without workspaces and with half as much again, too.
+pub(super) const SCRATCH: [f64; 2] = [0.0, 1.5];

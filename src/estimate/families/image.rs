@@ -4,12 +4,13 @@
 //! Sources: torchvision 0.26 `models/swin_transformer.py` (`shifted_window_attention`), torch
 //! `nn/functional.py` (`multi_head_attention_forward`), torchvision `ops/stochastic_depth.py`.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::pass::AttentionMode;
 use super::weights::{LoraPlan, Make, Projection};
-use crate::estimate::sim::{Call, Category, Heads, Kernel, Sim, Tensor};
+use crate::estimate::sim::{Call, Category, Geometry, Heads, Kernel, Sim, Tensor};
 use crate::model::vision::{Act, Dims, Feed, Net, Op};
 use crate::model::{DType, Linear, Role};
 
@@ -26,6 +27,8 @@ struct Parts {
     /// Running statistics.
     _buffers: Vec<Tensor>,
     last_uses: Vec<usize>,
+    /// cuBLAS's workspace of the thread that runs forward: there from the first matrix product on.
+    space: RefCell<Option<Tensor>>,
 }
 
 /// What one walk needs to know.
@@ -36,6 +39,8 @@ pub(crate) struct View {
     pub(crate) mode: AttentionMode,
     /// Regions of the network are run again in backward.
     pub(crate) checkpoint: bool,
+    /// Bytes of cuBLAS's workspace.
+    pub(crate) workspace: u64,
 }
 
 /// What a network is fed with.
@@ -89,7 +94,14 @@ impl ImageNet {
             }
         }
         let last_uses = net.last_uses();
-        ImageNet(Rc::new(Parts { net: net.clone(), params, linears, _buffers: buffers, last_uses }))
+        ImageNet(Rc::new(Parts {
+            net: net.clone(),
+            params,
+            linears,
+            _buffers: buffers,
+            last_uses,
+            space: RefCell::default(),
+        }))
     }
 
     /// In the order of the nodes, adapters after the layer that they stand beside.
@@ -196,6 +208,10 @@ impl Walk<'_> {
             elements: view.batch * self.dims[index].elements(),
         };
         let value = at.apply(&node.op, inputs);
+        if matches!(node.op, Op::Linear { .. } | Op::Attention { .. } | Op::WindowAttention { .. }) {
+            let make = || sim.charged(Category::Workspaces, || sim.empty(view.workspace, DType::Int8));
+            self.parts.space.borrow_mut().get_or_insert_with(make);
+        }
         if matches!(node.op, Op::Output) {
             self.outputs.push(value);
         } else {
@@ -251,9 +267,11 @@ impl At<'_> {
         let x = inputs.remove(0);
         let param = |at: usize| &self.params[at];
         match *op {
-            Op::Conv { .. } | Op::Deconv { .. } => {
-                sim.convolution(&x, param(0), self.params.get(1), self.elements)
+            Op::Conv { c_in, c_out, kernel, stride, groups, .. } => {
+                self.convolution(&x, (c_in, c_out), kernel, stride, groups)
             }
+            // The other way round: its forward pass is the gradient of a strided one.
+            Op::Deconv { c_in, c_out, kernel } => self.convolution(&x, (c_in, c_out), kernel, kernel, 1),
             Op::BatchNorm { channels } => sim.batch_norm(&x, param(0), param(1), channels),
             Op::LayerNorm { width, map } => {
                 // A permuted map is laid out anew inside the kernel's wrapper.
@@ -265,6 +283,8 @@ impl At<'_> {
             }
             Op::Act { kind, in_place } => activation(sim, x, kind, in_place),
             Op::MaxPool { .. } => sim.max_pool(&x, self.elements),
+            Op::MeanPool { .. } => sim.mean_pool(&x, self.elements),
+            Op::Spread => sim.resize(&x, self.elements),
             Op::GlobalPool | Op::GridPool { .. } | Op::Upsample { .. } => sim.resize(&x, self.elements),
             Op::Linear { .. } => match self.linear {
                 Some(projection) => projection.run(sim, &x),
@@ -319,6 +339,29 @@ impl At<'_> {
             }
             Op::Image | Op::Feed { .. } | Op::Flatten | Op::Output => x,
         }
+    }
+
+    fn convolution(
+        &self,
+        x: &Tensor,
+        (c_in, c_out): (u64, u64),
+        kernel: u64,
+        stride: u64,
+        groups: u64,
+    ) -> Tensor {
+        let geometry = Geometry {
+            batch: self.view.batch,
+            c_in,
+            c_out,
+            before: self.from.positions(),
+            after: self.elements / (self.view.batch * c_out).max(1),
+            kernel,
+            stride,
+            groups,
+        };
+        let tf32 = self.view.mode.offers.tf32;
+        let cores = |dtype: DType| dtype != DType::Fp32 || tf32;
+        self.sim.convolution(x, &self.params[0], self.params.get(1), geometry, cores)
     }
 
     /// Patches in rows, the class token in front, positions added.

@@ -35,7 +35,13 @@ pub(crate) fn diffusion(
         plan,
         half: plan.autocast.dtype().unwrap_or(plan.param_dtype),
         latent: resolution / pipeline.factor.max(1),
-        view: View { batch: plan.batch, resolution, mode: mode(plan, offers), checkpoint: false },
+        view: View {
+            batch: plan.batch,
+            resolution,
+            mode: mode(plan, offers),
+            checkpoint: false,
+            workspace: 0,
+        },
         workspace,
     };
     if plan.trains() {

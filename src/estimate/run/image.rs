@@ -23,7 +23,7 @@ pub(crate) fn image(sim: &Sim, net: &Net, plan: &Plan, offers: Offers, workspace
     let resolution = plan.resolution.unwrap_or(net.resolution);
     let net = &net.clone().at(resolution);
     let model = sim.charged(Category::Weights, || ImageNet::new(sim, make, net, None));
-    let view = View { batch: plan.batch, resolution, mode: mode(plan, offers), checkpoint: false };
+    let view = View { batch: plan.batch, resolution, mode: mode(plan, offers), checkpoint: false, workspace };
     let pixels = plan.batch.saturating_mul(resolution * resolution);
     let labels = match net.goal {
         Goal::Classes => plan.batch,
@@ -37,27 +37,27 @@ pub(crate) fn image(sim: &Sim, net: &Net, plan: &Plan, offers: Offers, workspace
     sim.allocator().reset_peaks();
     sim.allocator().enter(Moment::Loaded);
     if plan.trains() {
-        train(sim, &model, plan, (&images, &targets), view, workspace);
+        train(sim, &model, plan, (&images, &targets), view);
     } else {
-        infer(sim, &model, plan, &images, view, workspace);
+        infer(sim, &model, plan, &images, view);
     }
     let trace = Trace::of(sim);
     drop((images, targets));
     trace
 }
 
-fn infer(sim: &Sim, model: &ImageNet, plan: &Plan, images: &Tensor, view: View, workspace: u64) {
+fn infer(sim: &Sim, model: &ImageNet, plan: &Plan, images: &Tensor, view: View) {
     let fed = Fed { images: Some(images.clone()), ..Fed::default() };
-    let workspace = model.has_matrices().then(|| workspaces(sim, workspace));
     sim.allocator().enter(Moment::Forward);
     sim.with_grad(false, || {
         let run = || sim.charged(Category::Activations, || model.run(sim, &fed, view));
-        // The first result is still bound while the second is made.
-        let first = sim.with_autocast(plan.autocast.dtype(), run);
-        let second = sim.with_autocast(plan.autocast.dtype(), run);
-        drop((first, second));
+        // A result is still bound while the next is made.
+        let mut bound = Vec::new();
+        for _ in 0..STEPS {
+            bound = sim.with_autocast(plan.autocast.dtype(), run);
+        }
+        drop(bound);
     });
-    drop(workspace);
 }
 
 /// What the optimizer steps.
@@ -70,26 +70,16 @@ pub(super) fn workspaces(sim: &Sim, bytes: u64) -> Tensor {
     sim.charged(Category::Workspaces, || sim.empty(bytes, DType::Int8))
 }
 
-fn train(
-    sim: &Sim,
-    model: &ImageNet,
-    plan: &Plan,
-    (images, targets): (&Tensor, &Tensor),
-    view: View,
-    workspace: u64,
-) {
+fn train(sim: &Sim, model: &ImageNet, plan: &Plan, (images, targets): (&Tensor, &Tensor), view: View) {
     let trained = trained(model);
     let fed = Fed { images: Some(images.clone()), ..Fed::default() };
     let mut state = OptimizerState::default();
     let mut held: Vec<Tensor> = Vec::new();
-    let mut spaces: Vec<Tensor> = Vec::new();
-    let needs = if model.has_matrices() { 2 } else { 0 };
+    // Autograd's thread has a handle of its own.
+    let mut backward: Option<Tensor> = None;
     for _ in 0..STEPS {
         for _ in 0..plan.grad_accum.min(2) {
             sim.allocator().enter(Moment::Forward);
-            if spaces.is_empty() && needs > 0 {
-                spaces.push(workspaces(sim, workspace));
-            }
             let (loss, outputs) = sim.with_autocast(plan.autocast.dtype(), || {
                 let outputs = sim.charged(Category::Activations, || model.run(sim, &fed, view));
                 sim.allocator().enter(Moment::Loss);
@@ -99,8 +89,8 @@ fn train(
             held = outputs;
             sim.allocator().enter(Moment::Backward);
             let seed = sim.charged(Category::Logits, || sim.empty(1, loss.dtype()));
-            if spaces.len() < needs {
-                spaces.push(workspaces(sim, workspace));
+            if backward.is_none() && model.has_matrices() {
+                backward = Some(workspaces(sim, view.workspace));
             }
             sim.backward(&loss, seed);
         }

@@ -39,6 +39,8 @@ pub(crate) struct Offers {
     pub(crate) cudnn: bool,
     /// Flash kernels exist (8.0 and later).
     pub(crate) flash: bool,
+    /// fp32 products run on tensor cores (8.0 and later; cuDNN may use them by default).
+    pub(crate) tf32: bool,
 }
 
 /// One call of attention.

@@ -7,22 +7,26 @@
 
 use std::borrow::Borrow;
 
+use super::cudnn::Geometry;
 use super::tape::{Sim, Tensor};
 use crate::model::DType;
 
 impl Sim {
-    /// `F.conv2d` or `F.conv_transpose2d` with a result of so many elements.
+    /// `F.conv2d` or `F.conv_transpose2d`. cuDNN's workspace stands beside each result while it is computed.
     pub(crate) fn convolution(
         &self,
         x: &Tensor,
         weight: &Tensor,
         bias: Option<&Tensor>,
-        elements: u64,
+        geometry: Geometry,
+        tensor_cores: impl Fn(DType) -> bool,
     ) -> Tensor {
         let x = self.lower(x);
         let weight = self.lower(weight);
         let bias = bias.map(|b| self.lower(b));
-        let out = self.empty(elements, x.dtype());
+        let workspace = geometry.workspace(x.dtype(), tensor_cores(x.dtype()), self.multiprocessors());
+        let out = self.empty(geometry.batch * geometry.c_out * geometry.after, x.dtype());
+        drop(self.scratch(workspace.forward));
         let inputs: Vec<&Tensor> = [Some(&x), Some(&weight), bias.as_ref()].into_iter().flatten().collect();
         if !self.taped(&inputs) {
             return out;
@@ -32,7 +36,15 @@ impl Sim {
             inputs.iter().map(|t| (t.wants_grad(), t.elements(), t.dtype())).collect();
         self.node(&out, &inputs, move |sim, grad| {
             let held: Vec<_> = kept.iter().map(|k| k.get(sim)).collect();
-            let outs = outs.iter().map(|(wanted, n, dtype)| wanted.then(|| sim.empty(*n, *dtype))).collect();
+            let spaces = [workspace.input, workspace.weight, 0];
+            let make = |((wanted, n, dtype), space): (&(bool, u64, DType), u64)| {
+                wanted.then(|| {
+                    let gradient = sim.empty(*n, *dtype);
+                    drop(sim.scratch(space));
+                    gradient
+                })
+            };
+            let outs = outs.iter().zip(spaces).map(make).collect();
             drop((grad, held));
             outs
         })
@@ -139,7 +151,14 @@ impl Sim {
         self.resized(x, out, Some((x, indices)))
     }
 
-    /// Pooling by means, interpolation: nothing is kept.
+    /// `F.avg_pool2d`, whose backward asks for its input.
+    pub(crate) fn mean_pool(&self, x: &Tensor, elements: u64) -> Tensor {
+        let out = self.empty(elements, x.dtype());
+        let nothing = self.empty(0, x.dtype());
+        self.resized(x, out, Some((x, nothing)))
+    }
+
+    /// Pooling by adaptive means, interpolation: nothing is kept.
     pub(crate) fn resize(&self, x: &Tensor, elements: u64) -> Tensor {
         let out = self.empty(elements, x.dtype());
         self.resized(x, out, None)

@@ -29,6 +29,8 @@ struct State {
     sequence: Cell<u64>,
     saves: RefCell<Saves>,
     multiprocessors: Cell<u64>,
+    /// What convolutions' workspaces are multiplied with.
+    scratch: Cell<f64>,
     /// After the last tensor that a recomputation owes: what follows never runs.
     stopped: Cell<bool>,
 }
@@ -173,6 +175,7 @@ impl Sim {
             sequence: Cell::new(0),
             saves: RefCell::new(Saves::Kept),
             multiprocessors: Cell::new(132),
+            scratch: Cell::new(1.0),
             stopped: Cell::new(false),
         }))
     }
@@ -188,6 +191,17 @@ impl Sim {
 
     pub(crate) fn set_multiprocessors(&self, count: u64) {
         self.0.multiprocessors.set(count);
+    }
+
+    /// More or less than the workspaces that convolutions usually take.
+    pub(crate) fn scale_scratch(&self, factor: f64) {
+        self.0.scratch.set(factor);
+    }
+
+    /// A convolution's workspace.
+    pub(crate) fn scratch(&self, bytes: u64) -> Tensor {
+        let bytes = (bytes as f64 * self.0.scratch.get()) as u64;
+        self.charged(Category::Workspaces, || self.empty(bytes, DType::Int8))
     }
 
     pub(crate) fn next_id(&self) -> u64 {

@@ -185,6 +185,7 @@ pub(in crate::model) fn unet(sizes: &UnetSizes) -> Net {
     let mut skips = vec![(x, base)];
     let mut c_in = base;
     for (index, level) in sizes.levels.iter().enumerate() {
+        let block = x;
         for _ in 0..sizes.layers {
             x = w.resnet(x, c_in, level.channels);
             c_in = level.channels;
@@ -197,6 +198,8 @@ pub(in crate::model) fn unet(sizes: &UnetSizes) -> Net {
             x = w.d.conv(x, conv3(c_in, c_in).stride(2));
             skips.push((x, c_in));
         }
+        // The caller's name holds a block's input until the block returns.
+        w.d.name(block, x);
     }
     if let Some(last) = sizes.levels.last() {
         x = w.resnet(x, c_in, c_in);
@@ -206,6 +209,7 @@ pub(in crate::model) fn unet(sizes: &UnetSizes) -> Net {
         x = w.resnet(x, c_in, c_in);
     }
     for (index, level) in sizes.levels.iter().enumerate().rev() {
+        let block = x;
         for _ in 0..=sizes.layers {
             let Some((skip, extra)) = skips.pop() else { break };
             x = w.d.add(Op::Cat, &[x, skip]);
@@ -216,9 +220,12 @@ pub(in crate::model) fn unet(sizes: &UnetSizes) -> Net {
             }
         }
         if index > 0 {
+            let small = x;
             x = w.d.add(Op::Upsample { factor: 2, bilinear: false }, &[x]);
             x = w.d.conv(x, conv3(c_in, c_in));
+            w.d.name(small, x);
         }
+        w.d.name(block, x);
     }
     x = norm_silu(&mut w.d, x, base, sizes.groups);
     x = w.d.conv(x, conv3(base, sizes.c_out));

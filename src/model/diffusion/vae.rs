@@ -52,15 +52,20 @@ pub(in crate::model) fn encoder(sizes: &VaeSizes) -> Net {
     let mut x = d.conv(0, conv3(3, first));
     let mut c_in = first;
     for (index, channels) in sizes.levels.iter().enumerate() {
+        // The caller's name holds a block's input until the block returns, and so does the block's for its sampler.
+        let block = x;
         for _ in 0..sizes.layers {
             x = resnet(&mut d, x, None, (c_in, *channels), sizes.groups);
             c_in = *channels;
         }
         if index + 1 < sizes.levels.len() {
+            let whole = x;
             // Padded on two sides, which copies.
             x = d.add(Op::Copy, &[x]);
             x = d.conv(x, conv3(c_in, c_in).stride(2));
+            d.name(whole, x);
         }
+        d.name(block, x);
     }
     x = middle(&mut d, x, c_in, sizes.groups);
     x = out(&mut d, x, c_in, 2 * sizes.latent, sizes.groups);
@@ -80,14 +85,18 @@ pub(in crate::model) fn decoder(sizes: &VaeSizes) -> Net {
     x = d.conv(x, conv3(sizes.latent, c_in));
     x = middle(&mut d, x, c_in, sizes.groups);
     for (index, channels) in sizes.levels.iter().enumerate().rev() {
+        let block = x;
         for _ in 0..=sizes.layers {
             x = resnet(&mut d, x, None, (c_in, *channels), sizes.groups);
             c_in = *channels;
         }
         if index > 0 {
+            let small = x;
             x = d.add(Op::Upsample { factor: 2, bilinear: false }, &[x]);
             x = d.conv(x, conv3(c_in, c_in));
+            d.name(small, x);
         }
+        d.name(block, x);
     }
     x = out(&mut d, x, c_in, 3, sizes.groups);
     d.finish(&[x], "vae", Goal::Noise, sizes.sample)

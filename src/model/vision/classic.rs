@@ -37,6 +37,20 @@ pub(in crate::model) fn resnet(
     classes: u64,
 ) -> Net {
     let mut d = Draft::new();
+    let (mut x, c_in) = stages(&mut d, blocks, bottleneck, false);
+    x = d.add(Op::GlobalPool, &[x]);
+    x = d.add(Op::Flatten, &[x]);
+    x = d.linear(x, c_in, classes);
+    d.finish(&[x], name, Goal::Classes, 224)
+}
+
+/// A ResNet of bottlenecks whose last two stages keep their maps' size (`replace_stride_with_dilation`): its last map and
+/// channels.
+pub(super) fn dilated(d: &mut Draft, blocks: [u64; 4]) -> (usize, u64) {
+    stages(d, blocks, Some((64, 1)), true)
+}
+
+fn stages(d: &mut Draft, blocks: [u64; 4], bottleneck: Option<(u64, u64)>, dilated: bool) -> (usize, u64) {
     let stem = Conv { padding: 3, ..Conv::of(3, 64, 7).stride(2) };
     let mut x = d.unit(0, stem, Some(Act::Relu));
     x = d.add(Op::MaxPool { kernel: 3, stride: 2, padding: 1 }, &[x]);
@@ -44,8 +58,10 @@ pub(in crate::model) fn resnet(
     for (stage, count) in blocks.into_iter().enumerate() {
         let planes = 64 << stage;
         let c_out = if bottleneck.is_some() { 4 * planes } else { planes };
+        let entered = x;
         for block in 0..count {
-            let stride = if stage > 0 && block == 0 { 2 } else { 1 };
+            let shrinks = stage > 0 && block == 0 && !(dilated && stage > 1);
+            let stride = if shrinks { 2 } else { 1 };
             let identity = x;
             let mut out = match bottleneck {
                 None => {
@@ -68,11 +84,9 @@ pub(in crate::model) fn resnet(
             d.name(identity, x);
             c_in = c_out;
         }
+        d.name(entered, x);
     }
-    x = d.add(Op::GlobalPool, &[x]);
-    x = d.add(Op::Flatten, &[x]);
-    x = d.linear(x, c_in, classes);
-    d.finish(&[x], name, Goal::Classes, 224)
+    (x, c_in)
 }
 
 fn vgg(name: &str, blocks: &[u64], normed: bool, classes: u64) -> Net {
@@ -114,10 +128,12 @@ pub(in crate::model) fn convnext(
     let mut number = 0_u32;
     for (stage, (width, count)) in widths.into_iter().zip(blocks).enumerate() {
         if stage > 0 {
-            let before = widths[stage - 1];
+            let (before, larger) = (widths[stage - 1], x);
             x = d.add(Op::LayerNorm { width: before, map: true }, &[x]);
             x = d.conv(x, Conv::patches(before, width, 2));
+            d.name(larger, x);
         }
+        let entered = x;
         for _ in 0..count {
             let input = x;
             let mut out = d.conv(x, Conv::depthwise(width, 7, 1).biased());
@@ -132,6 +148,7 @@ pub(in crate::model) fn convnext(
             x = d.add(Op::Add { in_place: true }, &[out, input]);
             number += 1;
         }
+        d.name(entered, x);
     }
     x = d.add(Op::GlobalPool, &[x]);
     x = d.add(Op::LayerNorm { width: widths[3], map: true }, &[x]);

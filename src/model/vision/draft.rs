@@ -37,7 +37,7 @@ impl Draft {
         self.segments.push((from, self.nodes.len()));
     }
 
-    /// The block's own name for its input keeps it until the block returns.
+    /// The caller's name for what it passes, or the call's own arguments, keep a value until the call returns.
     pub(in crate::model) fn name(&mut self, value: usize, until: usize) {
         self.named.push((value, until));
     }
@@ -61,6 +61,13 @@ impl Draft {
         let x = self.conv(x, conv);
         let x = self.norm(x, c_out);
         act.map_or(x, |kind| self.act(x, kind))
+    }
+
+    /// The same as one module (`Conv2dNormActivation`): the call's arguments hold its input until it returns.
+    pub(in crate::model) fn unit_module(&mut self, x: usize, conv: Conv, act: Option<Act>) -> usize {
+        let out = self.unit(x, conv, act);
+        self.name(x, out);
+        out
     }
 
     pub(in crate::model) fn linear(&mut self, x: usize, d_in: u64, d_out: u64) -> usize {
@@ -125,9 +132,14 @@ impl Conv {
     }
 }
 
-/// torchvision's `_make_divisible`: to the nearest multiple of 8, never more than a tenth below.
-pub(in crate::model) fn divisible(value: f64) -> u64 {
-    let rounded = ((value + 4.0) / 8.0).floor().max(1.0) * 8.0;
-    let rounded = if rounded < 0.9 * value { rounded + 8.0 } else { rounded };
+/// torchvision's `_make_divisible`: to the nearest multiple, never more than a tenth below.
+pub(in crate::model) fn multiple(value: f64, of: u64) -> u64 {
+    let step = of as f64;
+    let rounded = ((value + step / 2.0) / step).floor().max(1.0) * step;
+    let rounded = if rounded < 0.9 * value { rounded + step } else { rounded };
     rounded as u64
+}
+
+pub(in crate::model) fn divisible(value: f64) -> u64 {
+    multiple(value, 8)
 }

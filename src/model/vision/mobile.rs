@@ -14,6 +14,9 @@ pub(super) fn net(name: &str, classes: Option<u64>) -> Option<Net> {
         "efficientnetb5" => efficientnet(name, 1.6, 2.2, 0.4, 456, classes),
         "efficientnetb6" => efficientnet(name, 1.8, 2.6, 0.5, 528, classes),
         "efficientnetb7" => efficientnet(name, 2.0, 3.1, 0.5, 600, classes),
+        "efficientnetv2s" => efficientnet_v2(name, V2_S, 0.2, 384, classes),
+        "efficientnetv2m" => efficientnet_v2(name, V2_M, 0.3, 480, classes),
+        "efficientnetv2l" => efficientnet_v2(name, V2_L, 0.4, 480, classes),
         "mobilenetv3large" => mobilenet_v3(name, LARGE, 1280, classes),
         "mobilenetv3small" => mobilenet_v3(name, SMALL, 1024, classes),
         "mobilenetv2" => mobilenet_v2(name, classes),
@@ -22,7 +25,7 @@ pub(super) fn net(name: &str, classes: Option<u64>) -> Option<Net> {
 }
 
 /// Squeeze and excitation: mean, two 1x1 convolutions, a gate on the map.
-fn excite(d: &mut Draft, x: usize, channels: u64, squeeze: u64, inner: Act, gate: Act) -> usize {
+pub(super) fn excite(d: &mut Draft, x: usize, channels: u64, squeeze: u64, inner: Act, gate: Act) -> usize {
     let mut s = d.add(Op::GlobalPool, &[x]);
     s = d.conv(s, Conv::of(channels, squeeze, 1).biased());
     s = d.act(s, inner);
@@ -42,27 +45,62 @@ const STAGES: [(u64, u64, u64, u64, u64, u64); 7] = [
     (6, 3, 1, 192, 320, 1),
 ];
 
-fn efficientnet(name: &str, width: f64, depth: f64, dropout: f64, resolution: u64, classes: u64) -> Net {
-    let scaled = |channels: u64| divisible(channels as f64 * width);
-    let repeats = |n: u64| (n as f64 * depth).ceil() as u64;
-    let total: u64 = STAGES.iter().map(|stage| repeats(stage.5)).sum();
+/// Whether expansion and depthwise convolution are one; then as `STAGES`.
+type Fused = (bool, u64, u64, u64, u64, u64);
+
+const V2_S: &[Fused] = &[
+    (true, 1, 1, 24, 24, 2),
+    (true, 4, 2, 24, 48, 4),
+    (true, 4, 2, 48, 64, 4),
+    (false, 4, 2, 64, 128, 6),
+    (false, 6, 1, 128, 160, 9),
+    (false, 6, 2, 160, 256, 15),
+];
+const V2_M: &[Fused] = &[
+    (true, 1, 1, 24, 24, 3),
+    (true, 4, 2, 24, 48, 5),
+    (true, 4, 2, 48, 80, 5),
+    (false, 4, 2, 80, 160, 7),
+    (false, 6, 1, 160, 176, 14),
+    (false, 6, 2, 176, 304, 18),
+    (false, 6, 1, 304, 512, 5),
+];
+const V2_L: &[Fused] = &[
+    (true, 1, 1, 32, 32, 4),
+    (true, 4, 2, 32, 64, 7),
+    (true, 4, 2, 64, 96, 7),
+    (false, 4, 2, 96, 192, 10),
+    (false, 6, 1, 192, 224, 19),
+    (false, 6, 2, 224, 384, 25),
+    (false, 6, 1, 384, 640, 7),
+];
+
+fn efficientnet_v2(name: &str, stages: &[Fused], dropout: f64, resolution: u64, classes: u64) -> Net {
+    let total: u64 = stages.iter().map(|stage| stage.5).sum();
+    let first = stages.first().map_or(24, |stage| stage.3);
     let mut d = Draft::new();
-    let mut x = d.unit(0, Conv::of(3, scaled(32), 3).stride(2), Some(Act::Silu));
+    let mut x = d.unit_module(0, Conv::of(3, first, 3).stride(2), Some(Act::Silu));
     let mut number = 0_u32;
-    let mut last = 0;
-    for (expand, kernel, first_stride, input, output, n) in STAGES {
-        let c_out = scaled(output);
-        for block in 0..repeats(n) {
-            let (c_in, stride) = if block == 0 { (scaled(input), first_stride) } else { (c_out, 1) };
-            let inner = if expand == 1 { c_in } else { divisible((c_in * expand) as f64) };
+    let mut last = first;
+    for (fused, expand, first_stride, input, c_out, n) in stages.iter().copied() {
+        let entered = x;
+        for block in 0..n {
+            let (c_in, stride) = if block == 0 { (input, first_stride) } else { (c_out, 1) };
+            let inner = divisible((c_in * expand) as f64);
             let identity = x;
             let mut out = x;
-            if inner != c_in {
-                out = d.unit(out, Conv::of(c_in, inner, 1), Some(Act::Silu));
+            if fused {
+                let widened = if expand == 1 { c_out } else { inner };
+                out = d.unit_module(out, Conv::of(c_in, widened, 3).stride(stride), Some(Act::Silu));
+                if expand > 1 {
+                    out = d.unit_module(out, Conv::of(inner, c_out, 1), None);
+                }
+            } else {
+                out = d.unit_module(out, Conv::of(c_in, inner, 1), Some(Act::Silu));
+                out = d.unit_module(out, Conv::depthwise(inner, 3, stride), Some(Act::Silu));
+                out = excite(&mut d, out, inner, (c_in / 4).max(1), Act::Silu, Act::Sigmoid);
+                out = d.unit_module(out, Conv::of(inner, c_out, 1), None);
             }
-            out = d.unit(out, Conv::depthwise(inner, kernel, stride), Some(Act::Silu));
-            out = excite(&mut d, out, inner, (c_in / 4).max(1), Act::Silu, Act::Sigmoid);
-            out = d.unit(out, Conv::of(inner, c_out, 1), None);
             if stride == 1 && c_in == c_out {
                 out = d.add(Op::DropPath { p: 0.2 * f64::from(number) / total as f64 }, &[out]);
                 out = d.add(Op::Add { in_place: true }, &[out, identity]);
@@ -71,14 +109,64 @@ fn efficientnet(name: &str, width: f64, depth: f64, dropout: f64, resolution: u6
             x = out;
             number += 1;
         }
+        d.name(entered, x);
         last = c_out;
     }
-    x = d.unit(x, Conv::of(last, 4 * last, 1), Some(Act::Silu));
+    classified(d, x, (last, 1280), dropout, name, resolution, classes)
+}
+
+/// A last point-wise convolution, mean, dropout and classifier.
+fn classified(
+    mut d: Draft,
+    mut x: usize,
+    (last, wide): (u64, u64),
+    dropout: f64,
+    name: &str,
+    resolution: u64,
+    classes: u64,
+) -> Net {
+    x = d.unit_module(x, Conv::of(last, wide, 1), Some(Act::Silu));
     x = d.add(Op::GlobalPool, &[x]);
     x = d.add(Op::Flatten, &[x]);
     x = d.add(Op::Dropout { p: dropout, in_place: true }, &[x]);
-    x = d.linear(x, 4 * last, classes);
+    x = d.linear(x, wide, classes);
     d.finish(&[x], name, Goal::Classes, resolution)
+}
+
+fn efficientnet(name: &str, width: f64, depth: f64, dropout: f64, resolution: u64, classes: u64) -> Net {
+    let scaled = |channels: u64| divisible(channels as f64 * width);
+    let repeats = |n: u64| (n as f64 * depth).ceil() as u64;
+    let total: u64 = STAGES.iter().map(|stage| repeats(stage.5)).sum();
+    let mut d = Draft::new();
+    let mut x = d.unit_module(0, Conv::of(3, scaled(32), 3).stride(2), Some(Act::Silu));
+    let mut number = 0_u32;
+    let mut last = 0;
+    for (expand, kernel, first_stride, input, output, n) in STAGES {
+        let c_out = scaled(output);
+        let entered = x;
+        for block in 0..repeats(n) {
+            let (c_in, stride) = if block == 0 { (scaled(input), first_stride) } else { (c_out, 1) };
+            let inner = if expand == 1 { c_in } else { divisible((c_in * expand) as f64) };
+            let identity = x;
+            let mut out = x;
+            if inner != c_in {
+                out = d.unit_module(out, Conv::of(c_in, inner, 1), Some(Act::Silu));
+            }
+            out = d.unit_module(out, Conv::depthwise(inner, kernel, stride), Some(Act::Silu));
+            out = excite(&mut d, out, inner, (c_in / 4).max(1), Act::Silu, Act::Sigmoid);
+            out = d.unit_module(out, Conv::of(inner, c_out, 1), None);
+            if stride == 1 && c_in == c_out {
+                out = d.add(Op::DropPath { p: 0.2 * f64::from(number) / total as f64 }, &[out]);
+                out = d.add(Op::Add { in_place: true }, &[out, identity]);
+            }
+            d.name(identity, out);
+            x = out;
+            number += 1;
+        }
+        d.name(entered, x);
+        last = c_out;
+    }
+    classified(d, x, (last, 4 * last), dropout, name, resolution, classes)
 }
 
 /// Input, kernel, expanded, output, squeeze and excitation, hard swish (else ReLU), stride.
@@ -118,20 +206,20 @@ const SMALL: &[Block] = &[
 
 fn mobilenet_v3(name: &str, blocks: &[Block], wide: u64, classes: u64) -> Net {
     let mut d = Draft::new();
-    let mut x = d.unit(0, Conv::of(3, 16, 3).stride(2), Some(Act::Hardswish));
+    let mut x = d.unit_module(0, Conv::of(3, 16, 3).stride(2), Some(Act::Hardswish));
     let mut last = 16;
     for (c_in, kernel, inner, c_out, squeezed, hard, stride) in blocks.iter().copied() {
         let act = if hard { Act::Hardswish } else { Act::Relu };
         let identity = x;
         let mut out = x;
         if inner != c_in {
-            out = d.unit(out, Conv::of(c_in, inner, 1), Some(act));
+            out = d.unit_module(out, Conv::of(c_in, inner, 1), Some(act));
         }
-        out = d.unit(out, Conv::depthwise(inner, kernel, stride), Some(act));
+        out = d.unit_module(out, Conv::depthwise(inner, kernel, stride), Some(act));
         if squeezed {
             out = excite(&mut d, out, inner, divisible((inner / 4) as f64), Act::Relu, Act::Hardsigmoid);
         }
-        out = d.unit(out, Conv::of(inner, c_out, 1), None);
+        out = d.unit_module(out, Conv::of(inner, c_out, 1), None);
         if stride == 1 && c_in == c_out {
             out = d.add(Op::Add { in_place: true }, &[out, identity]);
         }
@@ -139,7 +227,7 @@ fn mobilenet_v3(name: &str, blocks: &[Block], wide: u64, classes: u64) -> Net {
         x = out;
         last = c_out;
     }
-    x = d.unit(x, Conv::of(last, 6 * last, 1), Some(Act::Hardswish));
+    x = d.unit_module(x, Conv::of(last, 6 * last, 1), Some(Act::Hardswish));
     x = d.add(Op::GlobalPool, &[x]);
     x = d.add(Op::Flatten, &[x]);
     x = d.linear(x, 6 * last, wide);
@@ -151,7 +239,7 @@ fn mobilenet_v3(name: &str, blocks: &[Block], wide: u64, classes: u64) -> Net {
 
 fn mobilenet_v2(name: &str, classes: u64) -> Net {
     let mut d = Draft::new();
-    let mut x = d.unit(0, Conv::of(3, 32, 3).stride(2), Some(Act::Relu6));
+    let mut x = d.unit_module(0, Conv::of(3, 32, 3).stride(2), Some(Act::Relu6));
     let mut c_in = 32;
     let stages = [
         (1, 16, 1, 1),
@@ -168,10 +256,10 @@ fn mobilenet_v2(name: &str, classes: u64) -> Net {
             let (identity, inner) = (x, c_in * expand);
             let mut out = x;
             if expand != 1 {
-                out = d.unit(out, Conv::of(c_in, inner, 1), Some(Act::Relu6));
+                out = d.unit_module(out, Conv::of(c_in, inner, 1), Some(Act::Relu6));
             }
-            out = d.unit(out, Conv::depthwise(inner, 3, stride), Some(Act::Relu6));
-            out = d.unit(out, Conv::of(inner, c_out, 1), None);
+            out = d.unit_module(out, Conv::depthwise(inner, 3, stride), Some(Act::Relu6));
+            out = d.unit_module(out, Conv::of(inner, c_out, 1), None);
             if stride == 1 && c_in == c_out {
                 out = d.add(Op::Add { in_place: false }, &[identity, out]);
             }
@@ -180,7 +268,7 @@ fn mobilenet_v2(name: &str, classes: u64) -> Net {
             c_in = c_out;
         }
     }
-    x = d.unit(x, Conv::of(320, 1280, 1), Some(Act::Relu6));
+    x = d.unit_module(x, Conv::of(320, 1280, 1), Some(Act::Relu6));
     x = d.add(Op::GlobalPool, &[x]);
     x = d.add(Op::Flatten, &[x]);
     x = d.add(Op::Dropout { p: 0.2, in_place: false }, &[x]);

@@ -4,10 +4,13 @@
 //! activations. Source of each network: its class in torchvision 0.26, milesial's U-Net, ultralytics' YOLOv8 files.
 
 mod classic;
+mod dense;
 mod draft;
+mod heads;
 mod mobile;
 mod net;
 mod op;
+mod regnet;
 mod segment;
 mod transformer;
 
@@ -36,6 +39,9 @@ pub fn net(name: &str, classes: Option<u64>) -> Option<Net> {
         .or_else(|| mobile::net(&plain, classes))
         .or_else(|| transformer::net(&plain, classes))
         .or_else(|| segment::net(&plain, classes))
+        .or_else(|| dense::net(&plain, classes))
+        .or_else(|| regnet::net(&plain, classes))
+        .or_else(|| heads::net(&plain, classes))
 }
 
 #[cfg(test)]
@@ -61,6 +67,15 @@ mod tests {
         ("efficientnet-b5", 30_389_784),
         ("efficientnet-b6", 43_040_704),
         ("efficientnet-b7", 66_347_960),
+        ("efficientnet_v2_s", 21_458_488),
+        ("efficientnet_v2_m", 54_139_356),
+        ("densenet121", 7_978_856),
+        ("densenet161", 28_681_000),
+        ("regnet_y_400mf", 4_344_144),
+        ("regnet_y_3_2gf", 19_436_338),
+        ("regnet_x_8gf", 39_572_648),
+        ("fcn_resnet50", 32_957_013),
+        ("deeplabv3_resnet50", 39_638_869),
         ("mobilenet_v2", 3_504_872),
         ("mobilenet_v3_large", 5_483_032),
         ("mobilenet_v3_small", 2_542_856),

@@ -90,18 +90,6 @@ impl Net {
         ))
     }
 
-    /// Of all that its convolutions write, the share of dense ones wider than a point that overlap their neighbours.
-    pub fn dense_share(&self, resolution: Option<u64>) -> f64 {
-        let (mut dense, mut all) = (0, 0);
-        for (node, dims) in self.nodes.iter().zip(self.dims(resolution.unwrap_or(self.resolution))) {
-            if let Op::Conv { kernel, stride, groups, .. } = node.op {
-                all += dims.elements();
-                dense += if kernel > stride && kernel > 1 && groups == 1 { dims.elements() } else { 0 };
-            }
-        }
-        if all == 0 { 0.0 } else { dense as f64 / all as f64 }
-    }
-
     /// Linear layers by the name that adapters find them by: name, input, output.
     pub fn linears(&self) -> impl Iterator<Item = (&str, u64, u64)> {
         self.nodes.iter().filter_map(|node| match node.op {
@@ -139,6 +127,10 @@ const LINES: &[&str] = &[
     "wideresnet",
     "resnext",
     "vgg",
+    "densenet",
+    "regnet",
+    "fcn",
+    "deeplab",
     "convnext",
     "efficientnet",
     "mobilenet",

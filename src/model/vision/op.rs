@@ -52,6 +52,12 @@ pub enum Op {
         stride: u64,
         padding: u64,
     },
+    /// Means of windows side by side; autograd keeps the input.
+    MeanPool {
+        kernel: u64,
+    },
+    /// The first input's one position spread over the second's map.
+    Spread,
     /// Mean over all positions.
     GlobalPool,
     /// Mean over a grid of `size` x `size` cells.
@@ -264,6 +270,13 @@ impl Op {
                 height: slid(first.height, kernel, stride, padding),
                 width: slid(first.width, kernel, stride, padding),
             },
+            Op::MeanPool { kernel } => {
+                Dims { height: first.height / kernel, width: first.width / kernel, ..first }
+            }
+            Op::Spread => {
+                let over = inputs.get(1).copied().unwrap_or(first);
+                Dims { channels: first.channels, ..over }
+            }
             Op::Deconv { c_out, kernel, .. } => {
                 Dims { channels: c_out, height: first.height * kernel, width: first.width * kernel }
             }

@@ -17,8 +17,12 @@ pub(super) fn net(name: &str, classes: Option<u64>) -> Option<Net> {
 }
 
 fn double(d: &mut Draft, x: usize, c_in: u64, c_mid: u64, c_out: u64) -> usize {
+    let input = x;
     let x = d.unit(x, Conv::of(c_in, c_mid, 3), Some(Act::Relu));
-    d.unit(x, Conv::of(c_mid, c_out, 3), Some(Act::Relu))
+    let x = d.unit(x, Conv::of(c_mid, c_out, 3), Some(Act::Relu));
+    // The caller's name for what it passed.
+    d.name(input, x);
+    x
 }
 
 /// `base`: channels of the first level, doubled four times.
@@ -36,15 +40,19 @@ pub(super) fn unet(name: &str, base: u64, bilinear: bool, classes: u64) -> Net {
     }
     for level in (0..4).rev() {
         let c_in = base << (level + 1);
+        let below = x;
         x = if bilinear {
             d.add(Op::Upsample { factor: 2, bilinear: true }, &[x])
         } else {
             d.add(Op::Deconv { c_in, c_out: c_in / 2, kernel: 2 }, &[x])
         };
+        let risen = x;
         x = d.add(Op::Cat, &[skips[level], x]);
         let c_out = if bilinear && level > 0 { c_in / 4 } else { c_in / 2 };
         let c_mid = if bilinear { c_in / 2 } else { c_out };
         x = double(&mut d, x, c_in, c_mid, c_out);
+        d.name(below, x);
+        d.name(risen, x);
     }
     x = d.conv(x, Conv::of(base, classes, 1).biased());
     for skip in skips {
@@ -54,7 +62,7 @@ pub(super) fn unet(name: &str, base: u64, bilinear: bool, classes: u64) -> Net {
 }
 
 fn silu(d: &mut Draft, x: usize, conv: Conv) -> usize {
-    d.unit(x, conv, Some(Act::Silu))
+    d.unit_module(x, conv, Some(Act::Silu))
 }
 
 /// Two halves, bottlenecks on the second, everything side by side.
@@ -72,7 +80,16 @@ fn c2f(d: &mut Draft, x: usize, c_in: u64, c_out: u64, n: u64, shortcut: bool) -
         parts.push(if shortcut { d.add(Op::Add { in_place: false }, &[input, y]) } else { y });
     }
     let all = d.add(Op::Cat, &parts);
-    silu(d, all, Conv::of((2 + n) * half, c_out, 1))
+    let out = silu(d, all, Conv::of((2 + n) * half, c_out, 1));
+    held(d, &parts, x, out)
+}
+
+/// The list of parts lives until the module returns, its input too.
+fn held(d: &mut Draft, parts: &[usize], input: usize, out: usize) -> usize {
+    for part in parts.iter().chain([&input]) {
+        d.name(*part, out);
+    }
+    out
 }
 
 /// Three poolings in a row, side by side.
@@ -83,7 +100,8 @@ fn sppf(d: &mut Draft, x: usize, channels: u64) -> usize {
         parts.push(d.add(Op::MaxPool { kernel: 5, stride: 1, padding: 2 }, &[last]));
     }
     let all = d.add(Op::Cat, &parts);
-    silu(d, all, Conv::of(2 * channels, channels, 1))
+    let out = silu(d, all, Conv::of(2 * channels, channels, 1));
+    held(d, &parts, x, out)
 }
 
 fn yolo(name: &str, depth: f64, width: f64, max_channels: u64, classes: u64) -> Net {
@@ -128,6 +146,10 @@ fn yolo(name: &str, depth: f64, width: f64, max_channels: u64, classes: u64) -> 
     }
     // The expectation over 16 bins of an edge: a convolution whose weight counts from 0 to 15 for ever. It only runs
     // when boxes are decoded for inference.
+    // The model keeps what later layers read in a list.
+    for kept in [p3, p4, p5, n4, out3, out4, out5] {
+        d.name(kept, outputs[2]);
+    }
     let mut net = d.finish(&outputs, name, Goal::Boxes, 640);
     let bins = Op::Conv {
         c_in: 16,

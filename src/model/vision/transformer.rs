@@ -42,21 +42,32 @@ pub(in crate::model) fn vit(sizes: &VitSizes, name: &str, classes: u64) -> Net {
     let mut x = d.conv(0, Conv::patches(3, width, sizes.patch));
     x = d.add(Op::Tokens { patches: side * side, width, class_token: true }, &[x]);
     let norm = Op::LayerNorm { width, map: false };
+    let entered = x;
     for _ in 0..sizes.layers {
-        let mut y = d.add(norm.clone(), &[x]);
-        y = d.add(Op::Attention { width, heads: sizes.heads }, &[y]);
+        let input = x;
+        let y = d.add(norm.clone(), &[x]);
+        let y = d.add(Op::Attention { width, heads: sizes.heads }, &[y]);
         x = d.add(Op::Add { in_place: false }, &[y, x]);
-        y = d.add(norm.clone(), &[x]);
-        y = d.linear(y, width, sizes.mlp);
-        y = d.add(Op::Act { kind: Act::Gelu, in_place: false }, &[y]);
-        y = d.linear(y, sizes.mlp, width);
+        let y = mlp(&mut d, x, width, sizes.mlp);
         x = d.add(Op::Add { in_place: false }, &[x, y]);
+        d.name(input, x);
     }
+    d.name(entered, x);
     x = d.add(norm, &[x]);
     x = d.add(Op::FirstToken, &[x]);
     x = d.linear(x, width, classes);
     let net = d.finish(&[x], name, Goal::Classes, sizes.resolution);
     Net { multiple_of: sizes.patch, ..net }
+}
+
+/// A norm and two linear layers around a GELU, one module: its call holds the normed rows.
+fn mlp(d: &mut Draft, x: usize, width: u64, inner: u64) -> usize {
+    let normed = d.add(Op::LayerNorm { width, map: false }, &[x]);
+    let mut y = d.linear(normed, width, inner);
+    y = d.add(Op::Act { kind: Act::Gelu, in_place: false }, &[y]);
+    y = d.linear(y, inner, width);
+    d.name(normed, y);
+    y
 }
 
 pub(in crate::model) fn swin(
@@ -80,22 +91,22 @@ pub(in crate::model) fn swin(
             x = d.add(Op::LayerNorm { width: 2 * width, map: false }, &[x]);
             x = d.add(Op::Linear { d_in: 2 * width, d_out: width, bias: false }, &[x]);
         }
+        let entered = x;
         for block in 0..depths[stage] {
+            let input = x;
             let p = drop * f64::from(number) / (total as f64 - 1.0);
-            let norm = Op::LayerNorm { width, map: false };
-            let mut y = d.add(norm.clone(), &[x]);
+            let mut y = d.add(Op::LayerNorm { width, map: false }, &[x]);
             let shifted = block % 2 == 1;
             y = d.add(Op::WindowAttention { width, heads: heads[stage], window: 7, shifted }, &[y]);
             y = d.add(Op::DropPath { p }, &[y]);
             x = d.add(Op::Add { in_place: false }, &[x, y]);
-            y = d.add(norm, &[x]);
-            y = d.linear(y, width, 4 * width);
-            y = d.add(Op::Act { kind: Act::Gelu, in_place: false }, &[y]);
-            y = d.linear(y, 4 * width, width);
+            y = mlp(&mut d, x, width, 4 * width);
             y = d.add(Op::DropPath { p }, &[y]);
             x = d.add(Op::Add { in_place: false }, &[x, y]);
+            d.name(input, x);
             number += 1;
         }
+        d.name(entered, x);
     }
     let width = base << 3;
     x = d.add(Op::LayerNorm { width, map: false }, &[x]);
