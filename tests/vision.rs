@@ -1,6 +1,7 @@
 //! Image networks against measured steps.
 
 #![expect(clippy::unwrap_used, reason = "a broken fixture should fail loudly")]
+#![expect(clippy::print_stdout, reason = "the tables are what this target is for")]
 
 use onecard::estimate::defaults::{Asked, ModelFacts, resolve};
 use onecard::estimate::plan::{Autocast, Method, Optimizer, Task};

@@ -284,8 +284,9 @@ impl At<'_> {
             Op::Act { kind, in_place } => activation(sim, x, kind, in_place),
             Op::MaxPool { .. } => sim.max_pool(&x, self.elements),
             Op::MeanPool { .. } => sim.mean_pool(&x, self.elements),
-            Op::Spread => sim.resize(&x, self.elements),
-            Op::GlobalPool | Op::GridPool { .. } | Op::Upsample { .. } => sim.resize(&x, self.elements),
+            Op::Spread | Op::GlobalPool | Op::GridPool { .. } | Op::Upsample { .. } => {
+                sim.resize(&x, self.elements)
+            }
             Op::Linear { .. } => match self.linear {
                 Some(projection) => projection.run(sim, &x),
                 None => x,

@@ -210,6 +210,7 @@ impl Chunked {
     }
 
     /// `mamba2_chunk_scan`. Its names hold what they are bound to until it returns.
+    #[expect(clippy::many_single_char_names, reason = "the letters of the paper: B, C, L, G, M")]
     fn scan(self, sim: &Sim, [hidden, b, c, rate]: [&Tensor; 4], pass: &Pass) -> Tensor {
         let Chunked { heads, head_dim, state, chunk, .. } = self;
         let chunks = pass.length.div_ceil(chunk.max(1));

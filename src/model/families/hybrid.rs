@@ -127,6 +127,11 @@ fn scan(c: &Config, hidden: u64, inner: u64, names: [&str; 3], weighted: bool) -
 }
 
 /// Mamba-2's sizes under this family's keys.
+#[expect(
+    clippy::struct_excessive_bools,
+    clippy::struct_field_names,
+    reason = "the configuration's own switches and names"
+)]
 struct Heads {
     inner: u64,
     heads: u64,
@@ -181,7 +186,7 @@ impl Heads {
 }
 
 /// Mixers alone, with a residual stream in fp32.
-fn only_mixers(c: &Config, mut r: Recipe, mixer: Attention) -> ModelShape {
+fn only_mixers(c: &Config, mut r: Recipe, mixer: &Attention) -> ModelShape {
     r.ffn = nothing();
     r.sites.truncate(1);
     let wide = c.flag("residual_in_fp32").unwrap_or(true);
@@ -196,7 +201,7 @@ pub(super) fn mamba(c: &Config) -> Result<ModelShape, Problem> {
     let expanded = c.positive("expand")?.unwrap_or(2) * r.hidden;
     let inner = c.positive("intermediate_size")?.unwrap_or(expanded);
     let mixer = scan(c, r.hidden, inner, ["state_size", "conv_kernel", "time_step_rank"], false)?;
-    Ok(only_mixers(c, r, mixer))
+    Ok(only_mixers(c, r, &mixer))
 }
 
 pub(super) fn mamba2(c: &Config) -> Result<ModelShape, Problem> {
@@ -214,7 +219,7 @@ pub(super) fn mamba2(c: &Config) -> Result<ModelShape, Problem> {
         multiplied: false,
     };
     let mixer = heads.attention(r.hidden);
-    Ok(only_mixers(c, r, mixer))
+    Ok(only_mixers(c, r, &mixer))
 }
 
 /// Mamba in most layers, attention without positions in every eighth, experts in every second.
