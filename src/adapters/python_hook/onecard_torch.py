@@ -33,7 +33,7 @@ def install(module):
     global torch, is_compiling, task_id, cuda_runs
     began = now()
     torch = module
-    task_id = getattr(torch._C, "_current_graph_task_id", task_id)
+    task_id = getattr(getattr(torch, "_C", None), "_current_graph_task_id", task_id)
     cuda_runs = torch.cuda.is_initialized
     is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", is_compiling)
     missing = []
