@@ -3,10 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a broken fixture should fail loudly")]
 #![expect(clippy::print_stdout, reason = "the tables are what this target is for")]
 
+use onecard::estimate::card::Card;
 use onecard::estimate::defaults::{Asked, ModelFacts, resolve};
 use onecard::estimate::plan::{Autocast, Method, Optimizer, Task};
-use onecard::estimate::{DeviceProfile, Estimate, Moment, Peak, estimate};
-use onecard::gpu::ComputeCapability;
+use onecard::estimate::{DeviceProfile, Estimate, Moment, Peak, estimate, flops, time};
+use onecard::gpu::{Catalog, ComputeCapability};
 use onecard::model::{DType, presets, read_config};
 use onecard::units::ByteRange;
 use serde_json::Value;
@@ -278,4 +279,61 @@ fn diffusion_on_an_h200() {
     assert!(scores.allocated.coverage() >= 0.95 && scores.reserved.coverage() >= 0.95);
     assert!(scores.allocated.median() < 0.003 && scores.allocated.ninetieth() < 0.06, "{table}");
     assert!(scores.reserved.median() < 0.02 && scores.reserved.ninetieth() < 0.08, "{table}");
+}
+
+#[test]
+fn steps_take_as_long_as_projected() {
+    let spec = Catalog::builtin().by_id("h200-sxm").unwrap();
+    let card = Card::from_spec(spec).unwrap();
+    let (mut table, mut outside) = (String::new(), 0);
+    for case in fixture("timed") {
+        let diffusion = case["half"].is_string();
+        let name = case["net"].as_str().unwrap();
+        let shape = if diffusion {
+            presets::find(if name == "sd15" { "sd-1.5" } else { "sdxl" }).unwrap().shape().unwrap().0
+        } else {
+            read_config(&serde_json::json!({"name": name}).to_string()).unwrap().0
+        };
+        let method = match case["method"].as_str().or(case["mode"].as_str()).unwrap() {
+            "lora" => Method::Lora,
+            "inference" => Method::Inference,
+            _ => Method::Full,
+        };
+        let half = case["half"].as_str().or(case["amp"].as_str()).map(|name| name.parse::<DType>().unwrap());
+        let dtype = case["dtype"].as_str().map(|name| name.parse::<DType>().unwrap());
+        let asked = Asked {
+            method: Some(method),
+            batch: case["batch"].as_u64(),
+            resolution: case["res"].as_u64(),
+            param_dtype: if method == Method::Lora { half } else { dtype },
+            autocast: Some(match half {
+                Some(DType::Fp16) => Autocast::Fp16,
+                Some(DType::Bf16) => Autocast::Bf16,
+                _ => Autocast::None,
+            }),
+            gradient_checkpointing: case["gc"].as_bool(),
+            lora_rank: case["rank"].as_u64(),
+            ..Asked::default()
+        };
+        let facts = ModelFacts { task: Some(Task::Vision), diffusion, ..ModelFacts::default() };
+        let plan = resolve(&asked, &facts).unwrap();
+        let work = flops::work(&shape, &plan, shape.total_params()).unwrap();
+        let span = time::time(&plan, &work, &card, None).unwrap().step_seconds;
+        let truth = case["step_seconds"].as_f64().unwrap();
+        let inside = (span.low..=span.high).contains(&truth);
+        outside += usize::from(!inside);
+        writeln!(
+            table,
+            "{name:16} {method:?} measured {truth:.4}, {:.4} to {:.4}, expected {:.4} ({:+.0} %) {}  channels last {}",
+            span.low,
+            span.high,
+            span.expected,
+            (span.expected / truth - 1.0) * 100.0,
+            if inside { "" } else { "outside" },
+            case["channels_last"] == true,
+        )
+        .unwrap();
+    }
+    println!("{table}");
+    assert!(outside <= 1, "{table}");
 }

@@ -216,8 +216,9 @@ fn recomputation(plan: &Plan, ideas: &mut Vec<Idea>) {
 }
 
 fn adapters(plan: &Plan, ideas: &mut Vec<Idea>) {
+    // What a model has no program for is refused, and so is not advised.
     let text = plan.task != Task::Vision;
-    if plan.method == Method::Full && text {
+    if plan.method == Method::Full {
         let effect = || Message::new("effect-adapters");
         ideas.push(idea(
             Message::new("advice-lora"),

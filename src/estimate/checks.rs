@@ -10,6 +10,9 @@ pub(super) fn refuse(asked: &Asked, model: &ModelFacts) -> Result<(), Problem> {
     let method = asked.method.unwrap_or_default();
     let task = asked.task.or(model.task).unwrap_or(Task::CausalLm);
     method_and_weights(asked, method)?;
+    if task == Task::Vision {
+        images(asked, model, method)?;
+    }
     sequence(asked, model, method, task)?;
     adapters(asked, method)?;
     several_gpus(asked)?;
@@ -66,6 +69,20 @@ fn method_and_weights(asked: &Asked, method: Method) -> Result<(), Problem> {
         }
         _ => Ok(()),
     }
+}
+
+/// What no program of an image model does: saying so beats an answer to another question.
+fn images(asked: &Asked, model: &ModelFacts, method: Method) -> Result<(), Problem> {
+    let quantized = method == Method::Qlora || asked.quant.is_some_and(|quant| quant != Quant::None);
+    if method == Method::Lora && !model.diffusion {
+        let what = Message::new("estimate-adapters-of-images").with("method", "lora");
+        return Err(Problem::new(what).hint(Message::new("estimate-adapters-of-images-hint")));
+    }
+    if quantized {
+        return Err(Problem::new(Message::new("estimate-quantized-images"))
+            .hint(Message::new("estimate-quantized-images-hint")));
+    }
+    Ok(())
 }
 
 fn sequence(asked: &Asked, model: &ModelFacts, method: Method, task: Task) -> Result<(), Problem> {

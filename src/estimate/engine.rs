@@ -33,6 +33,22 @@ impl DeviceProfile {
         }
     }
 
+    /// A device on which the same is simulated: kernels go by generation, and scratch memory of sums hardly changes with a
+    /// few multiprocessors more.
+    #[must_use]
+    pub fn alike(self) -> DeviceProfile {
+        const KINDS: [u32; 9] = [16, 28, 46, 64, 84, 108, 132, 152, 170];
+        let offers = self.offers();
+        let compute_capability = self.compute_capability.map(|c| match c.major {
+            _ if offers.cudnn => ComputeCapability { major: 9, minor: 0 },
+            0..8 => ComputeCapability { major: 7, minor: 5 },
+            8 => ComputeCapability { major: 8, minor: 0 },
+            _ => ComputeCapability { major: 12, minor: 0 },
+        });
+        let sm_count = self.sm_count.and_then(|n| KINDS.into_iter().min_by_key(|kind| kind.abs_diff(n)));
+        DeviceProfile { compute_capability, sm_count }
+    }
+
     /// cuBLAS's default workspace a handle (`CublasHandlePool.cpp`): 32 MiB from Hopper on, else 2 x 4096 + 8 x 16 KiB.
     fn workspace(self) -> u64 {
         match self.compute_capability {
@@ -42,8 +58,20 @@ impl DeviceProfile {
     }
 }
 
+/// What simulations of a plan came to, before a card's own context is added.
+pub struct Simulated {
+    trace: Trace,
+    /// The same with other workspaces of convolutions, where there are some.
+    others: Vec<Trace>,
+}
+
 /// Memory of `plan` on one GPU.
 pub fn estimate(shape: &ModelShape, plan: &Plan, device: &DeviceProfile) -> Estimate {
+    present(shape, plan, *device, &simulated(shape, plan, device))
+}
+
+/// The part of an estimate that takes time; the same for devices that are `alike`.
+pub fn simulated(shape: &ModelShape, plan: &Plan, device: &DeviceProfile) -> Simulated {
     let headed = match plan.task {
         super::plan::Task::Classification if shape.head.task != HeadTask::Classification => {
             shape.with_head(HeadTask::Classification)
@@ -51,8 +79,12 @@ pub fn estimate(shape: &ModelShape, plan: &Plan, device: &DeviceProfile) -> Esti
         _ => None,
     };
     let shape = headed.as_ref().unwrap_or(shape);
-    let trace = simulate(shape, plan, *device, None, 1.0);
-    present(shape, plan, *device, &trace)
+    let convolves = shape.net.is_some() || shape.pipeline.is_some();
+    let others = uncertainty::SCRATCH.into_iter().filter(|_| convolves);
+    Simulated {
+        trace: simulate(shape, plan, *device, None, 1.0),
+        others: others.map(|scratch| simulate(shape, plan, *device, None, scratch)).collect(),
+    }
 }
 
 /// Whether the plan's step runs when the allocator may not reserve more than `limit`: it hands cached segments back and
@@ -86,7 +118,9 @@ fn simulate(
     }
 }
 
-fn present(shape: &ModelShape, plan: &Plan, device: DeviceProfile, trace: &Trace) -> Estimate {
+/// The estimate of one device from what was simulated for it or its like.
+pub fn present(shape: &ModelShape, plan: &Plan, device: DeviceProfile, simulated: &Simulated) -> Estimate {
+    let trace = &simulated.trace;
     let (peak_moment, peak) = trace.peak();
     let doubt = Doubt::of(shape, plan, device.compute_capability.is_some(), device.workspace());
     let mut ledger = rows(doubt, trace, peak_moment);
@@ -96,10 +130,8 @@ fn present(shape: &ModelShape, plan: &Plan, device: DeviceProfile, trace: &Trace
         uncertainty::cached(idle, allocated, Bytes(trace.largest))
     };
     let mut cached = beside(trace);
-    if doubt.convolves {
-        let other = uncertainty::SCRATCH.map(|scratch| beside(&simulate(shape, plan, device, None, scratch)));
-        cached.low = other.iter().fold(cached.low, |low, span| low.min(span.low));
-        cached.high = other.iter().fold(cached.high, |high, span| high.max(span.high));
+    for other in simulated.others.iter().map(beside) {
+        cached = Span { low: cached.low.min(other.low), high: cached.high.max(other.high), ..cached };
     }
     ledger.push(row("allocator_cache", cached, peak_moment));
     let reserved = allocated + cached;

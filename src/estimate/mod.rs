@@ -27,6 +27,6 @@ pub mod time;
 mod uncertainty;
 
 pub use body::EstimateBody;
-pub use engine::{DeviceProfile, estimate};
+pub use engine::{DeviceProfile, Simulated, estimate, present, simulated};
 pub use outcome::{Estimate, LedgerRow, Moment, MomentBytes, Peak};
 pub use plan::Plan;

@@ -24,7 +24,7 @@ pub(super) struct Doubt {
     /// One hidden state in fp32: a name more or less in the modelling code keeps or frees one.
     hidden_state: Bytes,
     /// Convolutions run, in workspaces of cuDNN's choice.
-    pub(super) convolves: bool,
+    convolves: bool,
     /// cuBLAS's, which are certain.
     matrices: Bytes,
 }

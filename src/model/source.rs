@@ -54,6 +54,18 @@ pub struct AdapterConfig {
     pub dropout: f64,
 }
 
+/// The module's own name; a number belongs to the name before it (`to_out.0`).
+fn last_part(name: &str) -> String {
+    let mut parts = name.rsplitn(3, '.');
+    match (parts.next(), parts.next()) {
+        (Some(number), Some(list)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{list}.{number}")
+        }
+        (Some(last), _) => last.to_owned(),
+        (None, _) => name.to_owned(),
+    }
+}
+
 /// The LoRA part of a PEFT `adapter_config.json`.
 pub fn adapter_config(text: &str) -> Result<AdapterConfig, Problem> {
     let broken = |cause: Message| Problem::new(Message::new("adapter-broken").with("cause", cause));
@@ -71,8 +83,7 @@ pub fn adapter_config(text: &str) -> Result<AdapterConfig, Problem> {
         Some(Value::Array(list)) => {
             // Full paths stand for the module's own name.
             let names = list.iter().filter_map(Value::as_str);
-            let mut names: Vec<String> =
-                names.map(|name| name.rsplit('.').next().unwrap_or(name).to_owned()).collect();
+            let mut names: Vec<String> = names.map(last_part).collect();
             names.sort_unstable();
             names.dedup();
             LoraTargets::Named(names)

@@ -119,3 +119,50 @@ fn an_unknown_architecture_is_read_by_its_dimensions() {
     assert_eq!(model.shape.model_type, "brandnew");
     assert!(model.notes[0].to_string().contains("`brandnew` is not known here"));
 }
+
+/// What diffusers writes beside the weights of a small pipeline.
+pub(crate) fn diffusers_file(path: &str) -> Option<&'static str> {
+    Some(match path {
+        "model_index.json" => {
+            r#"{"_class_name":"StableDiffusionPipeline","_diffusers_version":"0.42.1","unet":["diffusers","UNet2DConditionModel"],
+            "vae":["diffusers","AutoencoderKL"],"text_encoder":["transformers","CLIPTextModel"],"tokenizer":["transformers","CLIPTokenizer"]}"#
+        }
+        "unet/config.json" => {
+            r#"{"_class_name":"UNet2DConditionModel","sample_size":32,"block_out_channels":[32,64],"cross_attention_dim":64,
+            "down_block_types":["CrossAttnDownBlock2D","DownBlock2D"],"up_block_types":["UpBlock2D","CrossAttnUpBlock2D"],
+            "attention_head_dim":4,"layers_per_block":1}"#
+        }
+        "vae/config.json" => {
+            r#"{"_class_name":"AutoencoderKL","block_out_channels":[32,32],"layers_per_block":1,"latent_channels":4}"#
+        }
+        "text_encoder/config.json" => {
+            r#"{"architectures":["CLIPTextModel"],"model_type":"clip_text_model","vocab_size":100,"hidden_size":64,
+            "intermediate_size":128,"num_hidden_layers":2,"num_attention_heads":4}"#
+        }
+        _ => return None,
+    })
+}
+
+#[test]
+fn a_diffusers_folder_is_its_networks_together() {
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["model_index.json", "unet/config.json", "vae/config.json", "text_encoder/config.json"] {
+        let path = folder.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, diffusers_file(file).unwrap()).unwrap();
+    }
+    let model = open(folder.path()).unwrap();
+    assert_eq!((model.source, model.shape.model_type.as_str()), (ModelSource::Folder, "stable-diffusion"));
+    let pipeline = model.shape.pipeline.as_ref().unwrap();
+    assert_eq!((pipeline.resolution(), pipeline.factor, pipeline.texts.len()), (64, 2, 1));
+    let counts = model.shape.counts();
+    assert!(counts.frozen > 0 && counts.frozen < counts.total);
+    // The U-Net's own config is enough to train it on encoded data.
+    let alone = open(&folder.path().join("unet/config.json")).unwrap();
+    assert_eq!(alone.shape.total_params(), counts.total - counts.frozen);
+    let index = open(&folder.path().join("model_index.json")).unwrap();
+    assert_eq!(index.shape.total_params(), counts.total);
+    std::fs::remove_file(folder.path().join("unet/config.json")).unwrap();
+    let problem = open(folder.path()).unwrap_err();
+    assert!(problem.to_string().contains("StableDiffusionPipeline"), "{problem}");
+}

@@ -241,3 +241,21 @@ fn the_local_cache_comes_first() {
     std::fs::write(repo.join("refs/main"), "../../../etc").unwrap();
     assert_eq!(resolve("org/tiny", &settings).unwrap().source, ModelSource::HubCache);
 }
+
+#[test]
+fn a_diffusers_repository_has_an_index_instead_of_a_config() {
+    let (model, _server) = ask(|request| {
+        let file = request.path.trim_start_matches("/org/tiny/resolve/main/");
+        crate::files::diffusers_file(file).map_or_else(not_found, |text| Reply::File(text.into()))
+    });
+    let model = model.unwrap();
+    assert!(model.shape.pipeline.is_some_and(|pipeline| pipeline.decoder.is_some()));
+}
+
+#[test]
+fn a_hub_out_of_reach_names_presets_that_need_none() {
+    let nowhere = HubSettings { endpoint: "http://127.0.0.1:9".to_owned(), ..HubSettings::default() };
+    let problem = resolve("Qwen/Qwen2-7B-Instruct", &nowhere).unwrap_err();
+    let hint = problem.hint.unwrap().to_string();
+    assert!(hint.contains("`qwen2-7b`") && hint.contains("HF_ENDPOINT"), "{hint}");
+}

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::http::{Answer, Client, Fault};
 use super::{cache, local, near_names, shape_of};
 use crate::model::stored::{LENGTH_BYTES, header_length, safetensors_header, shards};
-use crate::model::{Model, ModelSource, Stored};
+use crate::model::{Model, ModelSource, Stored, diffusion, presets};
 use crate::units::{Bytes, MIB};
 use crate::words::{Message, Problem};
 
@@ -94,12 +94,11 @@ pub(super) fn resolve(id: &str, settings: &HubSettings) -> Result<Model, Problem
         return Ok(Model { id: id.to_owned(), source: ModelSource::HubCache, ..model });
     }
     if settings.offline {
-        return Err(
-            Problem::new(Message::new("hub-offline").with("id", id)).hint(Message::new("hub-offline-hint"))
-        );
+        return Err(Problem::new(Message::new("hub-offline").with("id", id))
+            .hint(or_near(id, Message::new("hub-offline-hint"))));
     }
     let hub = Hub { client: Client::new(settings), settings, id };
-    let text = hub.text("config.json", CONFIG_LIMIT)?;
+    let text = hub.config()?;
     let stored = hub.stored();
     let (note, stored) = match stored {
         Ok(stored) => (None, stored),
@@ -113,6 +112,20 @@ pub(super) fn resolve(id: &str, settings: &HubSettings) -> Result<Model, Problem
     Ok(Model { id: id.to_owned(), source: ModelSource::Hub, shape, stored, adapter: None, notes })
 }
 
+fn whole(answer: Answer, url: String) -> Result<String, Problem> {
+    String::from_utf8(answer.body).map_err(|_| Problem::new(Message::new("hub-not-text").with("url", url)))
+}
+
+/// A hint, and the presets that the name may have meant: they need no hub.
+fn or_near(id: &str, hint: Message) -> Message {
+    let near = presets::near(id, 3);
+    if near.is_empty() {
+        return hint;
+    }
+    let names = near.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
+    Message::new("hub-near-hint").with("hint", hint).with("names", names)
+}
+
 struct Hub<'a> {
     client: Client,
     settings: &'a HubSettings,
@@ -124,15 +137,34 @@ impl Hub<'_> {
         format!("{}/{}/resolve/main/{file}", self.settings.endpoint, self.id)
     }
 
-    /// A whole small file that must be there.
-    fn text(&self, file: &str, limit: u64) -> Result<String, Problem> {
+    /// The model's config; a diffusers pipeline has none of its own.
+    fn config(&self) -> Result<String, Problem> {
+        let (answer, url) = self.answer("config.json", CONFIG_LIMIT)?;
+        match answer.status {
+            200 => whole(answer, url),
+            404 => self.pipeline().ok_or_else(|| self.refused("config.json", &answer)),
+            _ => Err(self.refused("config.json", &answer)),
+        }
+    }
+
+    fn answer(&self, file: &str, limit: u64) -> Result<(Answer, String), Problem> {
         let url = self.url(file);
         let answer = self.client.get(&url, limit, None).map_err(|fault| self.unreached(&fault))?;
-        if answer.status != 200 {
-            return Err(self.refused(file, &answer));
-        }
-        String::from_utf8(answer.body)
-            .map_err(|_| Problem::new(Message::new("hub-not-text").with("url", url)))
+        Ok((answer, url))
+    }
+
+    /// A whole small file that must be there.
+    fn text(&self, file: &str, limit: u64) -> Result<String, Problem> {
+        let (answer, url) = self.answer(file, limit)?;
+        if answer.status == 200 { whole(answer, url) } else { Err(self.refused(file, &answer)) }
+    }
+
+    /// The index of a diffusers pipeline with its parts' configs; `None` where the repository has none.
+    fn pipeline(&self) -> Option<String> {
+        let index = self.text("model_index.json", CONFIG_LIMIT).ok()?;
+        Some(diffusion::assembled(&index, |part| {
+            self.text(&format!("{part}/config.json"), CONFIG_LIMIT).ok()
+        }))
     }
 
     /// The headers of all weight files. `Ok(None)` where the repository has no safetensors.
@@ -198,7 +230,7 @@ impl Hub<'_> {
             Fault::Cut => Message::new("hub-cut").with("url", self.url("config.json")),
             Fault::TooLarge => said("hub-too-large").with("limit", Bytes(CONFIG_LIMIT)),
         };
-        Problem::new(what).hint(Message::new("hub-unreached-hint"))
+        Problem::new(what).hint(or_near(self.id, Message::new("hub-unreached-hint")))
     }
 
     fn refused(&self, file: &str, answer: &Answer) -> Problem {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{HubSettings, shape_of};
 use crate::adapters::files::{plain, read_text};
 use crate::model::stored::{LENGTH_BYTES, StoredTensor};
-use crate::model::{Model, ModelSource, Stored, adapter_config, gguf, stored};
+use crate::model::{Model, ModelSource, Stored, adapter_config, diffusion, gguf, stored};
 use crate::units::{Bytes, MIB};
 use crate::words::{Message, Problem};
 
@@ -15,6 +15,8 @@ use crate::words::{Message, Problem};
 const CONFIG_LIMIT: Bytes = Bytes(4 * MIB);
 const INDEX_LIMIT: Bytes = Bytes(64 * MIB);
 const CONFIG: &str = "config.json";
+/// A diffusers pipeline: class names of its parts, each in a folder of its own.
+const PIPELINE: &str = "model_index.json";
 const ADAPTER: &str = "adapter_config.json";
 const INDEX: &str = "model.safetensors.index.json";
 const SINGLE: &str = "model.safetensors";
@@ -37,6 +39,9 @@ pub(super) fn resolve(path: &Path, hub: &HubSettings) -> Result<Model, Problem> 
     if file_name == ADAPTER {
         return adapter(path, hub);
     }
+    if file_name == PIPELINE {
+        return pipeline(path, ModelSource::ConfigFile);
+    }
     config_file(path, ModelSource::ConfigFile)
 }
 
@@ -45,7 +50,7 @@ fn id_of(path: &Path) -> String {
     let own = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let parent = path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     match (own, parent) {
-        (Some(own), Some(parent)) if [CONFIG, INDEX, SINGLE].contains(&own.as_str()) => parent,
+        (Some(own), Some(parent)) if [CONFIG, INDEX, SINGLE, PIPELINE].contains(&own.as_str()) => parent,
         (Some(own), _) => own,
         (None, _) => path.display().to_string(),
     }
@@ -68,9 +73,22 @@ fn config_file(path: &Path, source: ModelSource) -> Result<Model, Problem> {
     Ok(Model { id: id_of(path), source, shape, stored: None, adapter: None, notes })
 }
 
+/// `model_index.json` with the config of each part that has one beside it in place of its class.
+fn pipeline(index: &Path, source: ModelSource) -> Result<Model, Problem> {
+    let text = read_text(index, CONFIG_LIMIT)?;
+    let folder = index.parent().unwrap_or(Path::new("."));
+    let part = |name: &str| read_text(&folder.join(name).join(CONFIG), CONFIG_LIMIT).ok();
+    let whole = diffusion::assembled(&text, part);
+    let (shape, notes) = shape_of(&whole, None).map_err(|problem| named(index, problem))?;
+    Ok(Model { id: id_of(index), source, shape, stored: None, adapter: None, notes })
+}
+
 fn folder(path: &Path, hub: &HubSettings) -> Result<Model, Problem> {
     if path.join(ADAPTER).is_file() {
         return adapter(&path.join(ADAPTER), hub);
+    }
+    if path.join(PIPELINE).is_file() {
+        return pipeline(&path.join(PIPELINE), ModelSource::Folder);
     }
     let found = weight_files(path)?;
     if path.join(CONFIG).is_file() {

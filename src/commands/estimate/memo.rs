@@ -2,19 +2,31 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::subject::Subject;
 use crate::estimate::card::Card;
-use crate::estimate::{DeviceProfile, Estimate, Plan, estimate, rules, sharding};
+use crate::estimate::{DeviceProfile, Estimate, Plan, Simulated, present, rules, sharding, simulated};
+use crate::model::ModelShape;
 
 pub(super) struct Memo<'a> {
     subject: &'a Subject,
-    known: RefCell<BTreeMap<String, Estimate>>,
+    known: RefCell<BTreeMap<String, Rc<Simulated>>>,
 }
 
 impl<'a> Memo<'a> {
     pub(super) fn new(subject: &'a Subject) -> Memo<'a> {
         Memo { subject, known: RefCell::default() }
+    }
+
+    fn simulated(&self, shape: &ModelShape, plan: &Plan, profile: DeviceProfile) -> Rc<Simulated> {
+        let key = format!("{profile:?} {plan:?}");
+        let known = self.known.borrow().get(&key).cloned();
+        known.unwrap_or_else(|| {
+            let simulated = Rc::new(simulated(shape, plan, &profile));
+            self.known.borrow_mut().insert(key, Rc::clone(&simulated));
+            simulated
+        })
     }
 
     /// Memory of one rank of `plan` on a card.
@@ -36,16 +48,10 @@ impl<'a> Memo<'a> {
             tokens: None,
             ..plan.clone()
         };
-        let key = format!("{profile:?} {alone:?}");
-        let known = self.known.borrow().get(&key).cloned();
-        let single = known.unwrap_or_else(|| {
-            let single = match &self.subject.shape {
-                Some(shape) => estimate(shape, &alone, &profile),
-                None => rules::estimate(self.subject.params, &alone),
-            };
-            self.known.borrow_mut().insert(key, single.clone());
-            single
-        });
+        let single = match &self.subject.shape {
+            Some(shape) => present(shape, &alone, profile, &self.simulated(shape, &alone, profile.alike())),
+            None => rules::estimate(self.subject.params, &alone),
+        };
         sharding::shard(&single, plan, self.subject.units(plan))
     }
 }

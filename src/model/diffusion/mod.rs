@@ -71,6 +71,24 @@ impl Pipeline {
     }
 }
 
+/// A pipeline's index (`model_index.json`) in which the parts that are read here are their configs instead of their
+/// classes. `part` gives the text of one; what has none, or none that is JSON, stays as it is.
+pub fn assembled(index: &str, part: impl Fn(&str) -> Option<String>) -> String {
+    let Ok(serde_json::Value::Object(mut values)) = serde_json::from_str(index) else {
+        return index.to_owned();
+    };
+    for name in ["unet", "vae", "text_encoder", "text_encoder_2"] {
+        if !values.contains_key(name) {
+            continue;
+        }
+        let config = part(name).and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+        if let Some(config @ serde_json::Value::Object(_)) = config {
+            values.insert(name.to_owned(), config);
+        }
+    }
+    serde_json::Value::Object(values).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use crate::model::presets;

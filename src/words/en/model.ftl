@@ -52,6 +52,7 @@ hub-offline = `{ $id }` is not in the local hub cache, and HF_HUB_OFFLINE forbid
 hub-offline-hint = unset HF_HUB_OFFLINE, point HF_HOME to the cache that has it, or name its config.json with --config FILE
 hub-unreached = the hub at { $endpoint } cannot be reached: { $cause }
 hub-timeout = the hub at { $endpoint } did not answer within { $seconds } s
+hub-near-hint = { $hint }; a like preset needs no hub: { $names }
 hub-unreached-hint = set HF_ENDPOINT to a mirror that can be reached, or name the model's config.json with --config FILE
 hub-cut = the connection ended before all of `{ $url }` had come
 hub-too-large = the hub at { $endpoint } sent more than { $limit } for a configuration

@@ -52,6 +52,7 @@ hub-offline = 本地 Hub 缓存中没有 `{ $id }`，而 HF_HUB_OFFLINE 禁止�
 hub-offline-hint = 取消 HF_HUB_OFFLINE，把 HF_HOME 指向有它的缓存，或用 --config FILE 指定其 config.json
 hub-unreached = 无法访问 { $endpoint } 的 Hub：{ $cause }
 hub-timeout = { $endpoint } 的 Hub 在 { $seconds } s 内没有响应
+hub-near-hint = { $hint }；相近的预设不需要 Hub：{ $names }
 hub-unreached-hint = 把 HF_ENDPOINT 设为可访问的镜像站，或用 --config FILE 指定模型的 config.json
 hub-cut = 连接中断，`{ $url }` 没有传完
 hub-too-large = { $endpoint } 的 Hub 为一个配置发来了超过 { $limit } 的内容

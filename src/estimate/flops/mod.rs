@@ -6,6 +6,8 @@
 //! the causal mask do half of them, and FlashAttention's backward does five products for forward's two
 //! (arXiv 2307.08691). Decoding is bound by the bytes of weights and cache that each token reads.
 
+mod image;
+
 use serde::{Deserialize, Serialize};
 
 use super::plan::{Attention, LoraTargets, Method, Plan, Quant};
@@ -26,6 +28,10 @@ pub struct Work {
     pub step_bytes: f64,
     /// Operations among `flops` that run in fp32 on the CUDA cores: adapters in fp32 without autocast.
     pub fp32_flops: f64,
+    /// Convolutions and maps, which keep a GPU less busy than matrix products and rows do.
+    pub images: bool,
+    /// fp32 products run on tensor cores in TF32.
+    pub tf32: bool,
     /// Bytes of weights that the products read at least once each pass.
     pub weight_bytes: f64,
     /// Kernels launched, and once more by the optimizer's step.
@@ -229,11 +235,16 @@ fn forward(shape: &ModelShape, plan: &Plan, seq: f64, batch: f64) -> Pass {
 
 /// `None` for shapes that the layer list does not describe.
 pub fn work(shape: &ModelShape, plan: &Plan, trainable: u64) -> Option<Work> {
+    if shape.stacks.is_empty() {
+        let mut work = image::of(shape, plan, trainable)?;
+        if plan.gpus > 1 && plan.trains() {
+            (work.link_bytes, work.step_link_bytes) =
+                communication(plan, shape.total_params() as f64, trainable as f64);
+        }
+        return Some(work);
+    }
     let seq = plan.seq? as f64;
     let batch = plan.batch as f64;
-    if shape.stacks.is_empty() {
-        return None;
-    }
     let pass = forward(shape, plan, seq, batch);
     if !plan.trains() {
         return Some(inference(shape, &pass, plan));
