@@ -1,7 +1,7 @@
 //! Image networks against measured steps.
 
 #![expect(clippy::unwrap_used, reason = "a broken fixture should fail loudly")]
-#![expect(clippy::print_stdout, reason = "the tables are what this target is for")]
+#![expect(clippy::print_stdout, reason = "`--nocapture` shows the tables")]
 
 use onecard::estimate::card::Card;
 use onecard::estimate::defaults::{Asked, ModelFacts, resolve};

@@ -284,7 +284,7 @@ impl At<'_> {
             Op::Act { kind, in_place } => activation(sim, x, kind, in_place),
             Op::MaxPool { .. } => sim.max_pool(&x, self.elements),
             Op::MeanPool { .. } => sim.mean_pool(&x, self.elements),
-            Op::Spread | Op::GlobalPool | Op::GridPool { .. } | Op::Upsample { .. } => {
+            Op::GlobalPool | Op::GridPool { .. } | Op::Spread | Op::Upsample { .. } => {
                 sim.resize(&x, self.elements)
             }
             Op::Linear { .. } => match self.linear {
