@@ -337,3 +337,18 @@ fn steps_take_as_long_as_projected() {
     println!("{table}");
     assert!(outside <= 1, "{table}");
 }
+
+#[test]
+fn weights_in_half_precision_without_autocast_make_activations_so_too() {
+    let (shape, _) = presets::find("sdxl").unwrap().shape().unwrap();
+    let facts = ModelFacts { task: Some(Task::Vision), diffusion: true, ..ModelFacts::default() };
+    let most = |dtype: DType, autocast: Autocast| {
+        let asked = Asked { param_dtype: Some(dtype), autocast: Some(autocast), ..Asked::default() };
+        let found = estimate(&shape, &resolve(&asked, &facts).unwrap(), &H200);
+        found.most_of("activations").unwrap().expected
+    };
+    let mixed = most(DType::Fp32, Autocast::Bf16);
+    // Norms and activations leave autocast's fp32 behind.
+    assert!(most(DType::Bf16, Autocast::None).scaled(1.2) < mixed);
+    assert!(mixed < most(DType::Fp32, Autocast::None));
+}

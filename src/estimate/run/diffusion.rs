@@ -178,7 +178,9 @@ impl Run<'_> {
                 let predicted = sim.charged(Category::Activations, || {
                     // Noise, and the sum of both: what is predicted and what is fed.
                     let noise = sim.empty(latents.elements(), latents.dtype());
-                    let noisy = sim.empty(latents.elements(), latents.dtype());
+                    // Without autocast nothing else brings the latents to the weights' type.
+                    let dtype = if plan.autocast.dtype().is_some() { latents.dtype() } else { self.half };
+                    let noisy = sim.empty(latents.elements(), dtype);
                     let predicted = sim.with_autocast(plan.autocast.dtype(), || {
                         let fed = self.fed(noisy, &condition, self.half, plan.batch);
                         let view = View {
