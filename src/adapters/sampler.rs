@@ -32,7 +32,13 @@ const FASTER: u32 = 10;
 /// Reading faster must not cost more than this share of a core.
 const FAST_BUDGET: f64 = 0.0025;
 /// A walk through `/proc` must not cost more than this share of a core.
-const WALK_BUDGET: f64 = 0.002;
+const WALK_BUDGET: f64 = 0.0015;
+/// Nor must lists and slow figures.
+const SLOW_BUDGET: f64 = 0.001;
+/// Slow figures are read at least this often, whatever they cost.
+const SLOWEST: Duration = Duration::from_secs(5);
+/// The process list is read so often while the device's memory stands still, and each second while it moves.
+const LIST: f64 = 5.0;
 /// Between two process lists that a new peak asked for.
 const LIST_PAUSE: f64 = 0.05;
 /// No reading for so long, beyond the period: the job or the machine stood still.
@@ -232,6 +238,8 @@ fn read_slowly(settings: &Settings, stop: &Receiver<()>, nudged: &Receiver<()>) 
     let mut last_history = f64::MIN;
     let mut last_energy = f64::MIN;
     let mut last_list = f64::MIN;
+    let mut level_then: BTreeMap<String, Option<Bytes>> = BTreeMap::new();
+    let mut nudge_came = true;
     let mut next_walk = Instant::now();
     let mut next_slow = Instant::now();
     let mut stopping = false;
@@ -257,23 +265,39 @@ fn read_slowly(settings: &Settings, stop: &Receiver<()>, nudged: &Receiver<()>) 
             if with_history {
                 last_history = t;
             }
+            // Nobody comes or goes without a change of the device's memory.
+            let with_list = nudge_came || stopping || t - last_list >= LIST || {
+                // Where there is no such figure (unified memory) the list is the figure.
+                let moved = |reading: GpuReading| {
+                    reading.memory_used.is_none() || level_then.get(&reading.uuid) != Some(&reading.memory_used)
+                };
+                source.sample(Wants::MEMORY).into_iter().any(moved)
+            };
             let with_energy = due && (t - last_energy >= ENERGY || stopping);
             if with_energy {
                 last_energy = t;
             }
             let wants = Wants {
                 memory: true,
-                processes: true,
+                processes: with_list,
                 slow: due,
                 energy: with_energy,
                 history: with_history,
                 work: with_history,
             };
+            let cpu_before = thread_cpu();
             let readings = source.sample(wants);
-            last_list = since(settings.origin);
+            let cost = thread_cpu().saturating_sub(cpu_before);
+            next_slow = next_slow.max(Instant::now() + cost.div_f64(SLOW_BUDGET).min(SLOWEST));
+            let t = since(settings.origin);
+            if with_list {
+                last_list = t;
+                nudge_came = false;
+                level_then = readings.iter().map(|one| (one.uuid.clone(), one.memory_used)).collect();
+            }
             for (place, reading) in placed(&readings, &settings.watched) {
                 missing.tell(settings, place, reading);
-                tell(settings, place, last_list, reading, due);
+                tell(settings, place, t, reading, due);
             }
         }
         if stopping {
@@ -285,6 +309,7 @@ fn read_slowly(settings: &Settings, stop: &Receiver<()>, nudged: &Receiver<()>) 
         if nudges {
             match nudged.recv_timeout(rest) {
                 Ok(()) => {
+                    nudge_came = true;
                     rest =
                         Duration::from_secs_f64((LIST_PAUSE - (since(settings.origin) - last_list)).max(0.0));
                 }

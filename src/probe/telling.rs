@@ -74,6 +74,7 @@ pub fn complete(told: &mut Told, hook: &HookReport) {
         let total = told.steps.take().and_then(|before| before.total_declared);
         told.steps = Some(StepsRecord { total_declared: steps.total_declared.or(total), ..steps });
         told.loss = newer.loss.or(told.loss);
+        told.gaps.retain(|gap| !gap.field.starts_with("steps"));
     }
     told.torch = newer.torch.or(told.torch.take());
     let known: Vec<_> = told.failures.iter().map(|failure| failure.kind).collect();

@@ -23,6 +23,8 @@ pub(crate) use host::HostStretch;
 
 const MOST_PAUSES: usize = 1000;
 const MOST_GAPS: usize = 200;
+/// Seconds of training from which its waiting is judged.
+const ENOUGH_TO_JUDGE: f64 = 5.0;
 
 /// One GPU as it was last seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -136,14 +138,15 @@ impl ProbeLog {
     /// the first step is left out, if there is a stretch to look at without it.
     fn diagnosis(&self, gpus: &[GpuRecord], host: Option<&HostRecord>) -> Vec<Diagnosis> {
         let first_step = self.told.steps.as_ref().and_then(|steps| steps.series.first()?.at);
+        // Too little training to say what it waits for; the figures of the whole run would speak of its start.
+        let enough = first_step.is_none_or(|from| self.latest_t - from >= ENOUGH_TO_JUDGE);
         let of_stretch = first_step
             .and_then(|from| self.host.since(from).map(|stretch| (Some(from), stretch)))
             .or_else(|| self.host.since(f64::MIN).map(|stretch| (None, stretch)));
         let (since, stretch) = of_stretch.unwrap_or_default();
-        let utilization = |place: usize| {
-            since
-                .and_then(|from| self.gpus.get(place)?.utilization_since(from))
-                .or_else(|| gpus.get(place)?.mean_utilization)
+        let utilization = |place: usize| match first_step {
+            Some(from) => self.gpus.get(place)?.utilization_since(from).filter(|_| enough),
+            None => gpus.get(place)?.mean_utilization,
         };
         let busy: Vec<Option<f64>> = (0..gpus.len()).map(utilization).collect();
         diagnosis::of(

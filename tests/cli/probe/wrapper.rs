@@ -1,4 +1,34 @@
 //! The etiquette of a wrapper: exit status, streams, signals, the process tree.
+//!
+//! The rules of the wrapper, and where each is tested (here unless said otherwise):
+//!
+//! | rule | what it says | test |
+//! | --- | --- | --- |
+//! | R1 | the child's exit code goes through | `r1_…` |
+//! | R2 | a signal is 128+n; a key's signal is died of | `r2_…`, terminal `interrupt_kills_as_bare` |
+//! | R3 | 127, 126, 125 before the child runs | `r3_…` |
+//! | R4 | a script without a first line is the shell's | `r4_…` |
+//! | R5 | findings never change the status | `document::a_failure_is_named_with_its_line`, `gpu::a_fault_that_the_driver_reports…` |
+//! | R6 | a limit ends the child by TERM, grace, KILL | `for_ends_the_child_in_good_order`, `for_ends_what_a_dead_shell_left_behind` |
+//! | R7 | one `--` is ours, the rest the child's | `r7_…` |
+//! | R8 | bytes, order, terminal | `r8_…`, terminal `same_bytes`, `same_settings`, `only_stderr_is_a_terminal`, `curses_programs` |
+//! | R9 | a closed pipe | `r9_…` |
+//! | R10 | stdin is the child's | `r10_…`, terminal `prompt` |
+//! | R11 | no descriptors of ours | `r11_…` |
+//! | R12, R18 | SIGPIPE and the mask as usual | `r12_r18_…` |
+//! | R13, R14 | one key is one signal, one group signal too | terminal `one_interrupt`, `job_kill_is_one_signal`, `hangup`, `r14_…` |
+//! | R15 | a signal to us alone is passed on once and waited for | `r15_…` |
+//! | R16 | what was ignored stays so | `r16_…`, `under_nohup_…` |
+//! | R17 | Ctrl-Z and fg | terminal `stop_and_continue` |
+//! | R19, R20 | orphans are adopted and counted | `r19_…`, `gpu::the_runs_own_memory_…` |
+//! | R21 | survivors are named | `r21_…` |
+//! | R22 | a killed onecard harms nobody | `r22_…`, terminal `killed_onecard` |
+//! | R23 | a failing sampler, a bug of ours | `gpu::a_gpu_that_falls_off_the_bus_…`, `a_bug_of_ours_…` |
+//! | R24 | a killed probe leaves a document | `document::a_killed_probe_…`, `gpu::a_killed_probe_…` |
+//! | R25 | the environment is the child's own | `r25_…`, `under_cron_…` |
+//!
+//! Where it stands: pipe and file `r8_…`, terminal (`terminal.rs`), cron `under_cron_…`, nohup `under_nohup_…`, Slurm
+//! `a_batch_systems_signal_…`, notebook terminal `as_a_notebook_runs_it`, container `as_the_first_process_…`.
 
 use std::fs;
 use std::io::Write as _;
