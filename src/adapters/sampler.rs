@@ -269,7 +269,8 @@ fn read_slowly(settings: &Settings, stop: &Receiver<()>, nudged: &Receiver<()>) 
             let with_list = nudge_came || stopping || t - last_list >= LIST || {
                 // Where there is no such figure (unified memory) the list is the figure.
                 let moved = |reading: GpuReading| {
-                    reading.memory_used.is_none() || level_then.get(&reading.uuid) != Some(&reading.memory_used)
+                    reading.memory_used.is_none()
+                        || level_then.get(&reading.uuid) != Some(&reading.memory_used)
                 };
                 source.sample(Wants::MEMORY).into_iter().any(moved)
             };
