@@ -1,7 +1,7 @@
 //! What the recovery test found, for people.
 
 use crate::probe::ProbeBody;
-use crate::recovery::{Grade, RecoveryRecord};
+use crate::recovery::{Grade, Phase, RecoveryRecord};
 use crate::render::page::{Cell, Page, Table, Tone};
 use crate::words::{Arg, Message, format_number, format_seconds};
 
@@ -102,7 +102,9 @@ fn notes(page: &mut Page, record: &RecoveryRecord) {
     if !record.detail.is_empty() {
         page.note(Tone::Plain, Message::new("recovery-detail").with("text", record.detail.as_str()));
     }
-    for phase in record.phases.iter().filter(|phase| !phase.said_last.is_empty()) {
+    // What the damaged copies made the program say is in the table.
+    let main = [Phase::Uninterrupted, Phase::Interrupted, Phase::Resumed];
+    for phase in record.phases.iter().filter(|phase| main.contains(&phase.phase)) {
         for line in &phase.said_last {
             page.note(Tone::Faint, Message::verbatim(line.clone()));
         }

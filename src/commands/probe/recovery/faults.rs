@@ -140,7 +140,9 @@ fn while_saving(stage: &mut Stage<'_, '_, '_>, interrupted: &Ran) -> Result<Dama
         // Saves too quick to be hit.
         Next::kill_when(since >= 3)
     })?;
-    let Some((path, _)) = &ran.hit else {
+    // A small save can be over before the kill arrives: it is whole then, and nothing was damaged.
+    let over = ran.observed.newest().map(|saved| saved.after) > armed;
+    let Some((path, _)) = ran.hit.as_ref().filter(|_| !over) else {
         said.said = Some(Message::new("recovery-save-not-hit").to_string());
         return Ok(said);
     };
@@ -149,7 +151,7 @@ fn while_saving(stage: &mut Stage<'_, '_, '_>, interrupted: &Ran) -> Result<Dama
     let whole: Vec<u64> = ran.observed.saved.iter().map(|saved| saved.after).collect();
     let resumed = resume_few(stage, &ran, out.clone(), Phase::ResumedAfterSave)?;
     // The save that was hit came after all that are whole.
-    told(&mut said, &resumed, &ran, ran.observed.made.max(1), &whole);
+    told(&mut said, &resumed, &ran, whole.last().map_or(1, |last| last + 1), &whole);
     if let Some(out) = out {
         copy::remove(&out);
     }
