@@ -128,27 +128,38 @@ fn while_saving(stage: &mut Stage<'_, '_, '_>, interrupted: &Ran) -> Result<Dama
     order.watched = Some(watch.clone());
     let token = stage.token().to_owned();
     let mut armed: Option<u64> = None;
-    let mut since = 0;
+    let (mut since, mut last) = (0, 0);
     let ran = stage.run(order, &mut |look| {
         let Some(newest) = look.standing.newest else { return Next::GoOn };
         match armed {
-            None => watch.aim(Aim { size, token: token.clone() }),
-            Some(before) if before != newest => since += 1,
+            // Further files of the same checkpoint may follow until the next step.
+            None if look.standing.steps <= newest => return Next::GoOn,
+            None => {
+                watch.aim(Aim { size, token: token.clone() });
+                armed = Some(newest);
+            }
+            Some(_) if newest > last => since += 1,
             Some(_) => {}
         }
-        armed = Some(newest);
+        last = newest;
         // Saves too quick to be hit.
         Next::kill_when(since >= 3)
     })?;
     // A small save can be over before the kill arrives: it is whole then, and nothing was damaged.
-    let over = ran.observed.newest().map(|saved| saved.after) > armed;
-    let Some((path, _)) = ran.hit.as_ref().filter(|_| !over) else {
+    let over = |hit: &Path| {
+        let newest = ran.observed.newest().filter(|saved| Some(saved.after) > armed);
+        // Under its last name, or the one that it was written aside under.
+        let is_part = |path: &String| hit.starts_with(path) || hit.display().to_string().starts_with(path);
+        newest.is_some_and(|saved| saved.paths.iter().any(is_part))
+    };
+    let Some((path, _)) = ran.hit.as_ref().filter(|(hit, _)| !over(hit)) else {
         said.said = Some(Message::new("recovery-save-not-hit").to_string());
         return Ok(said);
     };
     said.files.push(shown_path(path, ran.out.as_deref()));
     let out = ran.out.clone();
-    let whole: Vec<u64> = ran.observed.saved.iter().map(|saved| saved.after).collect();
+    let saved = ran.observed.saved.iter().map(|saved| saved.after);
+    let whole: Vec<u64> = saved.filter(|after| Some(*after) <= armed).collect();
     let resumed = resume_few(stage, &ran, out.clone(), Phase::ResumedAfterSave)?;
     // The save that was hit came after all that are whole.
     told(&mut said, &resumed, &ran, whole.last().map_or(1, |last| last + 1), &whole);
