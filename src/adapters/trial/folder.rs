@@ -39,6 +39,8 @@ struct Seen {
 pub struct Aim {
     pub size: Bytes,
     pub token: String,
+    /// Known beforehand: looking for them takes longer than a small save does.
+    pub pids: Vec<u32>,
 }
 
 #[derive(Debug, Default)]
@@ -152,6 +154,7 @@ fn follow(fd: &OwnedFd, mut watches: BTreeMap<i32, PathBuf>, origin: Instant, st
             && let Ok(meta) = std::fs::metadata(&path)
             && Bytes(meta.len()) >= aim.size
         {
+            tree::kill(&aim.pids);
             tree::end_all(&aim.token, Whom::Command);
             state.aim = None;
             state.hit = Some((path.clone(), Bytes(meta.len())));

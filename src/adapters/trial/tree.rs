@@ -48,18 +48,27 @@ pub enum Whom {
     Everyone,
 }
 
+/// Who would be killed now.
+pub fn victims(token: &str, whom: Whom) -> Vec<u32> {
+    members(token).into_iter().filter(|pid| whom == Whom::Everyone || !is_ours(*pid)).collect()
+}
+
+/// At once, without looking for them first.
+pub fn kill(pids: &[u32]) {
+    for pid in pids {
+        spawn::signal_pid(*pid, signals::KILL);
+    }
+}
+
 /// Kills them until none is left. Returns what is still there after `PATIENCE`, by name.
 pub fn end_all(token: &str, whom: Whom) -> Vec<String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let victims: Vec<u32> =
-            (members(token).into_iter()).filter(|pid| whom == Whom::Everyone || !is_ours(*pid)).collect();
+        let victims = victims(token, whom);
         if victims.is_empty() {
             return Vec::new();
         }
-        for pid in &victims {
-            spawn::signal_pid(*pid, signals::KILL);
-        }
+        kill(&victims);
         if Instant::now() >= deadline {
             let name = |pid: &u32| format!("{} ({pid})", proc_tree::name_of(*pid).unwrap_or_default());
             return victims.iter().map(name).collect();

@@ -8,6 +8,7 @@ use super::conclude::shown_path;
 use super::stage::{Halt, Next, Ran, Stage, moved};
 use crate::adapters::trial::copy;
 use crate::adapters::trial::folder::{Aim, FolderWatch};
+use crate::adapters::trial::tree::{self, Whom};
 use crate::recovery::Phase;
 use crate::recovery::damage::{COPIES, Damage, File, Met, changes, met};
 use crate::recovery::grade::{ResumeEnd, where_from};
@@ -135,7 +136,8 @@ fn while_saving(stage: &mut Stage<'_, '_, '_>, interrupted: &Ran) -> Result<Dama
             // Further files of the same checkpoint may follow until the next step.
             None if look.standing.steps <= newest => return Next::GoOn,
             None => {
-                watch.aim(Aim { size, token: token.clone() });
+                let pids = tree::victims(&token, Whom::Command);
+                watch.aim(Aim { size, token: token.clone(), pids });
                 armed = Some(newest);
             }
             Some(_) if newest > last => since += 1,
