@@ -1,5 +1,6 @@
 //! Xid errors: the driver's reports of faults, as they happen.
 
+#[cfg(target_os = "linux")]
 use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;

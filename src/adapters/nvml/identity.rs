@@ -80,7 +80,7 @@ pub(super) fn read<'h>(
             .as_ref()
             .map(|pci| format!("{:04x}:{:04x}", pci.pci_device_id >> 16, pci.pci_device_id & 0xffff)),
         pci_bus_id: pci.map(|pci| pci.bus_id),
-        minor: r.get("minor", device.minor_number()),
+        minor: r.get("minor", on_linux::minor(device)),
         sm_count: sm_count(cuda_cores, compute_capability),
         compute_capability,
         cuda_cores,
@@ -105,14 +105,14 @@ pub(super) fn read<'h>(
             nvml::ComputeMode::Prohibited => ComputeMode::Prohibited,
             nvml::ComputeMode::ExclusiveProcess => ComputeMode::ExclusiveProcess,
         }),
-        virtualization: r.get("virtualization", device.virtualization_mode()).map(|mode| match mode {
+        virtualization: r.get("virtualization", on_linux::virtualization(device)).map(|mode| match mode {
             nvml::GpuVirtualizationMode::Bare => Virtualization::None,
             nvml::GpuVirtualizationMode::PassThrough => Virtualization::Passthrough,
             nvml::GpuVirtualizationMode::Vgpu => Virtualization::Vgpu,
             nvml::GpuVirtualizationMode::HostVgpu => Virtualization::HostVgpu,
             nvml::GpuVirtualizationMode::HostVsga => Virtualization::HostVsga,
         }),
-        persistence: r.get("persistence", device.is_in_persistent_mode()),
+        persistence: r.get("persistence", on_linux::persistence(device)),
         display_active: r.get("display_active", device.is_display_active()),
         accounting: r.get("accounting", device.is_accounting_enabled()).map(|enabled| Accounting { enabled }),
         slowdown_temperature_c: r
@@ -122,6 +122,41 @@ pub(super) fn read<'h>(
         cpu_affinity: topology::cpu_affinity(device),
         gpm: r.get("gpm", device.gpm_support()),
         ..GpuDevice::default()
+    }
+}
+
+/// What NVML, or its wrapper, has on Linux only.
+#[cfg(target_os = "linux")]
+mod on_linux {
+    use super::{Device, NvmlError, nvml};
+
+    pub(super) fn minor(device: &Device<'_>) -> Result<u32, NvmlError> {
+        device.minor_number()
+    }
+
+    pub(super) fn virtualization(device: &Device<'_>) -> Result<nvml::GpuVirtualizationMode, NvmlError> {
+        device.virtualization_mode()
+    }
+
+    pub(super) fn persistence(device: &Device<'_>) -> Result<bool, NvmlError> {
+        device.is_in_persistent_mode()
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod on_linux {
+    use super::{Device, NvmlError, nvml};
+
+    pub(super) fn minor(_device: &Device<'_>) -> Result<u32, NvmlError> {
+        Err(NvmlError::NotSupported)
+    }
+
+    pub(super) fn virtualization(_device: &Device<'_>) -> Result<nvml::GpuVirtualizationMode, NvmlError> {
+        Err(NvmlError::NotSupported)
+    }
+
+    pub(super) fn persistence(_device: &Device<'_>) -> Result<bool, NvmlError> {
+        Err(NvmlError::NotSupported)
     }
 }
 

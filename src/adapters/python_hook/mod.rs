@@ -232,9 +232,16 @@ fn read_portion(path: &Path, tail: &mut Tail) -> std::io::Result<u64> {
 }
 
 /// The clock that the hook's records carry: Python's `time.monotonic_ns` is `CLOCK_MONOTONIC`.
+#[cfg(unix)]
 fn monotonic_nanos() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     (now.tv_sec as u64) * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// No child runs under the probe there.
+#[cfg(not(unix))]
+fn monotonic_nanos() -> u64 {
+    0
 }
 
 #[cfg(test)]
