@@ -109,7 +109,8 @@ fn every_example_of_the_help_can_be_typed() {
         let text = std::fs::read_to_string(path).expect("UTF-8");
         for line in text.lines().map(str::trim).filter(|line| line.starts_with("onecard ")) {
             seen += 1;
-            can_be_typed(line);
+            // What it does stands behind it, after two blanks.
+            can_be_typed(line.split("  ").next().unwrap_or(line));
         }
     }
     assert!(seen >= 8, "in both languages");
