@@ -252,7 +252,7 @@ fn release_of(program: &str) -> BTreeMap<String, Answer> {
     let mut sums = String::new();
     for target in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "aarch64-apple-darwin"] {
         let bytes = archive(folder.path(), target, program);
-        sums.push_str(&format!("{}  onecard-{target}.tar.gz\n", sha256(&bytes)));
+        sums = sums + &sha256(&bytes) + "  onecard-" + target + ".tar.gz\n";
         files.insert(format!("/releases/download/v0.1.0/onecard-{target}.tar.gz"), Answer::Whole(bytes));
     }
     files.insert("/releases/download/v0.1.0/SHA256SUMS".to_owned(), Answer::Whole(sums.into_bytes()));

@@ -3,7 +3,7 @@
 
 use super::plan::Plan;
 use super::sim::Category;
-use crate::model::{Exactness, ModelShape};
+use crate::model::{Exactness, Kind, ModelShape};
 use crate::units::{ByteRange, Bytes, MIB, Span};
 
 /// How sure the program of a family is.
@@ -13,7 +13,9 @@ enum Program {
     Known,
     /// Its shape is exact; which kernels run depends on a GPU that is not named.
     AnyGpu,
-    /// Read by its dimensions alone.
+    /// A known text model beside towers that are counted but not run.
+    Beside,
+    /// Read by its dimensions alone: whether its layers attend at all is not known.
     Guessed,
 }
 
@@ -33,6 +35,7 @@ impl Doubt {
     /// `workspace`: cuBLAS's, of one handle.
     pub(super) fn of(shape: &ModelShape, plan: &Plan, gpu_known: bool, workspace: u64) -> Doubt {
         let program = match (shape.exactness, gpu_known) {
+            (Exactness::Approximate, _) if shape.kind == Kind::Multimodal => Program::Beside,
             (Exactness::Approximate, _) => Program::Guessed,
             (Exactness::Exact, true) => Program::Known,
             (Exactness::Exact, false) => Program::AnyGpu,
@@ -51,31 +54,30 @@ impl Doubt {
     /// Weights, gradients and states follow from the shape. Activations and temporaries follow from the modelling code,
     /// which changes from release to release; workspaces are the libraries' choice.
     fn spread(self, category: Category) -> (f64, f64) {
-        let guessed = self.program == Program::Guessed;
         match category {
             Category::Weights
             | Category::Gradients
             | Category::OptimizerState
             | Category::Adapters
             | Category::Inputs
-            | Category::Buffers => {
-                if guessed {
-                    (0.05, 0.05)
-                } else {
-                    (0.005, 0.005)
-                }
-            }
+            | Category::Buffers => match self.program {
+                Program::Guessed => (0.35, 0.25),
+                Program::Beside => (0.05, 0.05),
+                Program::Known | Program::AnyGpu => (0.005, 0.005),
+            },
             Category::QuantConstants | Category::AutocastCasts | Category::KvCache => (0.02, 0.03),
             Category::OptimizerTemporaries | Category::Logits => (0.03, 0.04),
             Category::Activations | Category::CheckpointInputs => match self.program {
                 Program::Known => (0.05, 0.06),
                 Program::AnyGpu => (0.07, 0.08),
-                Program::Guessed => (0.25, 0.35),
+                Program::Beside => (0.25, 0.35),
+                Program::Guessed => (0.6, 1.5),
             },
             Category::Temporaries => match self.program {
                 Program::Known => (0.15, 0.25),
                 Program::AnyGpu => (0.20, 0.30),
-                Program::Guessed => (0.40, 0.60),
+                Program::Beside => (0.40, 0.60),
+                Program::Guessed => (0.8, 3.0),
             },
             Category::Workspaces => match self.program {
                 Program::Known => (0.0, 0.1),

@@ -309,6 +309,8 @@ pub enum Activation {
     GeluByHand,
     /// ESM's own: half the input times one plus an error function, each step kept.
     GeluByErf,
+    /// Apertus: two learned branches in plain PyTorch.
+    Xielu,
     QuickGelu,
     Relu,
     ReluSquared,

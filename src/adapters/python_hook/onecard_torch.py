@@ -34,7 +34,7 @@ def install(module):
     began = now()
     torch = module
     task_id = getattr(getattr(torch, "_C", None), "_current_graph_task_id", task_id)
-    cuda_runs = torch.cuda.is_initialized
+    cuda_runs = getattr(getattr(torch, "cuda", None), "is_initialized", cuda_runs)
     is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", is_compiling)
     missing = []
     for name, place in (

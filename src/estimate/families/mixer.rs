@@ -210,8 +210,7 @@ impl Chunked {
     }
 
     /// `mamba2_chunk_scan`. Its names hold what they are bound to until it returns.
-    #[expect(clippy::many_single_char_names, reason = "the letters of the paper: B, C, L, G, M")]
-    fn scan(self, sim: &Sim, [hidden, b, c, rate]: [&Tensor; 4], pass: &Pass) -> Tensor {
+    fn scan(self, sim: &Sim, [hidden, input, output, rate]: [&Tensor; 4], pass: &Pass) -> Tensor {
         let Chunked { heads, head_dim, state, chunk, .. } = self;
         let chunks = pass.length.div_ceil(chunk.max(1));
         let padded = pass.batch * chunks * chunk;
@@ -220,25 +219,25 @@ impl Chunked {
         let rate = sim.of_input(sim.of_input(sim.shift(rate)));
         let hidden = fp32(hidden);
         let spread = pass.tokens() * heads * state;
-        let (b, c) = (sim.repeat(&fp32(b), spread), sim.repeat(&fp32(c), spread));
+        let (input, output) = (sim.repeat(&fp32(input), spread), sim.repeat(&fp32(output), spread));
         let skip = sim.mul(pad(&hidden, heads * head_dim), sim.empty(heads, DType::Fp32));
         let hidden = sim.mul(&hidden, fp32(&rate));
         let hidden = pad(&hidden, heads * head_dim);
-        let (b, c) = (pad(&b, heads * state), pad(&c, heads * state));
+        let (input, output) = (pad(&input, heads * state), pad(&output, heads * state));
         let decay = pad(&sim.scale(fp32(&rate)), heads);
         let decays = sim.scale(&decay);
         let rows = padded * chunk * heads;
         // The segment sum: spread, masked, summed up, masked.
-        let mut l = sim.spread(&decay, rows);
+        let mut allowed = sim.spread(&decay, rows);
         for _ in 0..3 {
-            l = sim.scale(&l);
+            allowed = sim.scale(&allowed);
         }
-        let l = sim.of_result(l);
-        let g = sim.sum(sim.mul_spread(&c, &b, rows * state), rows);
-        let m = sim.sum(sim.mul(&g, &l), rows);
-        let within = sim.sum(sim.mul_spread(&m, &hidden, rows * head_dim), hidden.elements());
+        let allowed = sim.of_result(allowed);
+        let scores = sim.sum(sim.mul_spread(&output, &input, rows * state), rows);
+        let weights = sim.sum(sim.mul(&scores, &allowed), rows);
+        let within = sim.sum(sim.mul_spread(&weights, &hidden, rows * head_dim), hidden.elements());
         let ends = sim.of_result(sim.scale(&decays));
-        let decayed = sim.mul(&b, ends);
+        let decayed = sim.mul(&input, ends);
         let per_chunk = pass.batch * heads * head_dim * state;
         let ends =
             sim.sum(sim.mul_spread(&decayed, &hidden, padded * heads * head_dim * state), per_chunk * chunks);
@@ -248,11 +247,11 @@ impl Chunked {
         let all = per_chunk * (chunks + 1);
         let carried = sim.sum(sim.mul_spread(&between, &ends, all * (chunks + 1)), all);
         let before = sim.view(&carried, per_chunk * chunks);
-        let read = sim.mul_spread(&c, &before, padded * heads * head_dim * state);
+        let read = sim.mul_spread(&output, &before, padded * heads * head_dim * state);
         let across = sim.mul(sim.sum(&read, hidden.elements()), sim.of_result(&decays));
-        let output = sim.add(&within, &across);
-        let output = sim.add(&output, &skip);
-        drop((read, g, m, l, decayed, within, across, skip));
-        sim.view(&output, pass.tokens() * heads * head_dim)
+        let both = sim.add(&within, &across);
+        let scanned = sim.add(&both, &skip);
+        drop((read, scores, weights, allowed, decayed, within, across, skip));
+        sim.view(&scanned, pass.tokens() * heads * head_dim)
     }
 }

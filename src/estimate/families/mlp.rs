@@ -82,6 +82,17 @@ pub(crate) fn activate(sim: &Sim, activation: Activation, x: &Tensor) -> Tensor 
             let gate = sim.of_result(sim.scale(x));
             sim.mul(x, gate)
         }
+        // where(x > 0, a * x * x + b * x, (expm1(min(x, eps)) - x) * c + b * x)
+        Activation::Xielu => {
+            let factor = sim.require_grad(&sim.empty(1, x.dtype()));
+            let above = sim.add(sim.mul(sim.mul(&factor, x), x), sim.scale(x));
+            let falling = sim.add(sim.of_result(sim.of_input(x)), x);
+            let below = sim.add(sim.mul(falling, &factor), sim.scale(x));
+            let chosen = sim.empty(x.elements(), crate::model::DType::Bool);
+            let out = sim.add(above, below);
+            out.holds(&chosen);
+            out
+        }
         // x * 0.5 * (1 + erf(x / sqrt(2)))
         Activation::GeluByErf => {
             let half = sim.scale(x);

@@ -55,6 +55,7 @@ impl Quirks {
                 model_type,
                 "gpt2"
                     | "bert"
+                    | "megatron-bert"
                     | "roberta"
                     | "xlm-roberta"
                     | "camembert"
@@ -128,5 +129,6 @@ pub(crate) fn only_eager(model_type: &str) -> bool {
             | "squeezebert"
             | "layoutlm"
             | "bigbird_pegasus"
+            | "megatron-bert"
     )
 }

@@ -207,10 +207,14 @@ impl Projection {
         sim.to(out, dtype)
     }
 
-    /// `Linear8bitLt`: rows quantized to int8 for the product; the weight comes back to half precision in backward.
+    /// `Linear8bitLt`: rows quantized to int8 for the product; the weight comes back to the input's type in backward.
+    /// The input is an attribute of the function's context (`ctx.tensors`), which checkpointing does not see.
+    /// Without outliers: columns of the input above the threshold would be kept and multiplied apart.
     fn eight_bit(&self, sim: &Sim, x: &Tensor) -> Tensor {
         let dtype = x.dtype();
-        let half = sim.to(x, DType::Fp16);
+        let half = sim.with_grad(false, || sim.to(x, DType::Fp16));
+        let outliers = (sim.empty(x.elements(), DType::Fp16), sim.empty(x.elements(), DType::Bool));
+        drop(outliers);
         let rows = x.elements() / self.d_in.max(1);
         let (d_in, d_out) = (self.d_in, self.d_out);
         let quantized = sim.charged(Category::Temporaries, || {
@@ -219,15 +223,17 @@ impl Projection {
         let product = sim.charged(Category::Temporaries, || sim.empty(rows * d_out, DType::Int32));
         let out = sim.empty(rows * d_out, DType::Fp16);
         drop((quantized, product, half));
-        let out = sim.to(out, dtype);
+        let out = sim.with_grad(false, || sim.to(out, dtype));
         if !sim.taped(&[x]) {
             return out;
         }
-        sim.node(&out, &[x], move |sim, grad| {
-            let weight = sim.empty(d_in * d_out, grad.dtype());
-            let x = sim.empty(rows * d_in, grad.dtype());
+        let out = sim.node(&out, &[x], move |sim, grad| {
+            let weight = sim.empty(d_in * d_out, dtype);
+            let x = sim.empty(rows * d_in, dtype);
             drop((weight, grad));
             vec![Some(x)]
-        })
+        });
+        out.holds(x);
+        out
     }
 }

@@ -82,6 +82,8 @@ pub(crate) struct Node {
     inputs: RefCell<Vec<Edge>>,
     outputs: usize,
     formula: RefCell<Option<Formula>>,
+    /// Attributes that a custom function sets on its context: no hook packs them, and they live as long as the node.
+    held: RefCell<Vec<Tensor>>,
 }
 
 impl Drop for Node {
@@ -114,6 +116,13 @@ impl Tensor {
 
     pub(crate) fn is_parameter(&self) -> bool {
         matches!(self.0.edge, Edge::Parameter(_))
+    }
+
+    /// The node behind this tensor holds `kept` from here on.
+    pub(crate) fn holds(&self, kept: &Tensor) {
+        if let Edge::Node(node, _) = &self.0.edge {
+            node.held.borrow_mut().push(kept.detached());
+        }
     }
 
     pub(crate) fn edge(&self) -> Edge {
@@ -268,6 +277,7 @@ impl Sim {
             inputs: RefCell::new(inputs.iter().map(|t| t.edge()).collect()),
             outputs: outputs.len(),
             formula: RefCell::new(Some(Box::new(formula))),
+            held: RefCell::default(),
         });
         let tied = |(at, t): (usize, &&Tensor)| t.like(t.elements(), Edge::Node(Rc::clone(&node), at));
         outputs.iter().enumerate().map(tied).collect()

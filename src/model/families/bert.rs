@@ -174,6 +174,19 @@ pub(super) fn bert(c: &Config) -> Result<ModelShape, Problem> {
     Ok(e.build(c, |_, _| {}))
 }
 
+/// Norms before each half and after the last layer, none on the embeddings.
+pub(super) fn megatron(c: &Config) -> Result<ModelShape, Problem> {
+    let mut e = Encoder::bert(c, BERT)?;
+    let norm = layer_norm(e.hidden, true);
+    e.embed.norm = None;
+    e.layer.norms = vec![(NormSite::AttentionIn, norm), (NormSite::FfnIn, norm)];
+    e.final_norm = Some(norm);
+    e.masked_lm("dense", "decoder");
+    e.classifier(c, &["dense"], "classifier");
+    e.base(Some("dense"));
+    Ok(e.build(c, |_, _| {}))
+}
+
 /// The first two positions of the table are for padding; the classifier has its own dense layer and no pooler.
 pub(super) fn roberta(c: &Config) -> Result<ModelShape, Problem> {
     let mut e = Encoder::bert(c, BERT)?;

@@ -127,12 +127,8 @@ fn scan(c: &Config, hidden: u64, inner: u64, names: [&str; 3], weighted: bool) -
 }
 
 /// Mamba-2's sizes under this family's keys.
-#[expect(
-    clippy::struct_excessive_bools,
-    clippy::struct_field_names,
-    reason = "the configuration's own switches and names"
-)]
-struct Heads {
+#[expect(clippy::struct_excessive_bools, reason = "each is one independent fact of a family")]
+struct Sizes {
     inner: u64,
     heads: u64,
     groups: u64,
@@ -145,9 +141,9 @@ struct Heads {
     multiplied: bool,
 }
 
-impl Heads {
+impl Sizes {
     fn attention(&self, hidden: u64) -> Attention {
-        let Heads { inner, heads, groups, state, kernel, chunk, gated_norm, multiplied, .. } = *self;
+        let Sizes { inner, heads, groups, state, kernel, chunk, gated_norm, multiplied, .. } = *self;
         let width = inner + 2 * groups * state;
         let linears = vec![
             linear("in_proj", hidden, inner + width + heads, self.bias, Role::Attention),
@@ -167,10 +163,10 @@ impl Heads {
     }
 
     /// Bamba's keys, which Granite 4 and Falcon-H1 share.
-    fn bamba(c: &Config, hidden: u64) -> Result<Heads, Problem> {
+    fn bamba(c: &Config, hidden: u64) -> Result<Sizes, Problem> {
         let expanded = c.positive("mamba_expand")?.unwrap_or(2) * hidden;
         let heads = c.positive("mamba_n_heads")?.unwrap_or(128);
-        Ok(Heads {
+        Ok(Sizes {
             inner: c.positive("mamba_d_ssm")?.unwrap_or(expanded),
             heads,
             groups: c.positive("mamba_n_groups")?.unwrap_or(1),
@@ -206,7 +202,7 @@ pub(super) fn mamba(c: &Config) -> Result<ModelShape, Problem> {
 
 pub(super) fn mamba2(c: &Config) -> Result<ModelShape, Problem> {
     let r = Recipe::llama(c)?;
-    let heads = Heads {
+    let heads = Sizes {
         inner: c.positive("expand")?.unwrap_or(2) * r.hidden,
         heads: c.positive("num_heads")?.unwrap_or(128),
         groups: c.positive("n_groups")?.unwrap_or(8),
@@ -253,7 +249,7 @@ pub(super) fn bamba(c: &Config) -> Result<ModelShape, Problem> {
     let r = Recipe::llama(c)?;
     let listed = indices(c, "attn_layer_indices");
     let attends = attends(c, move |i| listed.contains(&i));
-    let mixer = Heads::bamba(c, r.hidden)?.attention(r.hidden);
+    let mixer = Sizes::bamba(c, r.hidden)?.attention(r.hidden);
     Ok(r.build(c, |i, layer| {
         if !attends(i) {
             layer.attention = mixer.clone();
@@ -284,7 +280,7 @@ pub(super) fn granite_hybrid(c: &Config) -> Result<ModelShape, Problem> {
         Ffn::Moe(moe)
     };
     let attends = attends(c, |_| false);
-    let mixer = Heads::bamba(c, r.hidden)?.attention(r.hidden);
+    let mixer = Sizes::bamba(c, r.hidden)?.attention(r.hidden);
     Ok(r.build(c, |i, layer| {
         if !attends(i) {
             layer.attention = mixer.clone();
@@ -297,7 +293,7 @@ pub(super) fn falcon_h1(c: &Config) -> Result<ModelShape, Problem> {
     let mut r = Recipe::llama(c)?;
     r.embed.scaled = true;
     r.logits_scaled = true;
-    let mut heads = Heads::bamba(c, r.hidden)?;
+    let mut heads = Sizes::bamba(c, r.hidden)?;
     heads.gated_norm = c.flag("mamba_rms_norm").unwrap_or(false);
     heads.multiplied = true;
     let mixer = heads.attention(r.hidden);
@@ -312,7 +308,7 @@ pub(super) fn nemotron_h(c: &Config) -> Result<ModelShape, Problem> {
     r.position = Position::None;
     r.sites.truncate(1);
     let inner_heads = c.positive("mamba_num_heads")?.unwrap_or(128);
-    let heads = Heads {
+    let heads = Sizes {
         inner: inner_heads * c.positive("mamba_head_dim")?.unwrap_or(64),
         heads: inner_heads,
         groups: c.positive("n_groups")?.unwrap_or(8),

@@ -84,6 +84,7 @@ const READERS: &[(&[&str], Reader)] = &[
     (&["falcon_h1"], hybrid::falcon_h1),
     (&["nemotron_h"], hybrid::nemotron_h),
     (&["bert", "ernie"], bert::bert),
+    (&["megatron-bert"], bert::megatron),
     (&["roberta", "xlm-roberta", "camembert", "data2vec-text"], bert::roberta),
     (&["mpnet"], bert::mpnet),
     (&["distilbert"], bert::distilbert),

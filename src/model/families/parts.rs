@@ -32,6 +32,7 @@ pub(super) fn activation(name: &str) -> Activation {
         "gelu_new" | "gelu_fast" | "gelu_python" | "gelu_python_tanh" | "gelu_10" | "gelu_accurate" => {
             Activation::GeluByHand
         }
+        "xielu" => Activation::Xielu,
         "quick_gelu" => Activation::QuickGelu,
         "relu" | "relu6" | "reglu" => Activation::Relu,
         "relu2" | "squared_relu" => Activation::ReluSquared,
