@@ -20,7 +20,7 @@ pub fn checks(stack: &Stack, driver: &Driver, gpu: Option<&GpuDevice>) -> Vec<Ch
     let mut all = vec![build(torch, driver, gpu.is_some())];
     if let Some(cuda) = torch.cuda_version() {
         all.extend(driver_check(torch, cuda, driver));
-        all.extend(gpu.and_then(|gpu| kernels_check(torch, gpu)));
+        all.extend(gpu.and_then(|gpu| kernels_check(torch, cuda, driver, gpu)));
     }
     for (name, package) in &stack.packages {
         all.extend(package_check(name, package, torch, gpu));
@@ -77,7 +77,7 @@ fn driver_check(torch: &TorchBuild, cuda: Cuda, driver: &Driver) -> Option<Check
     }
 }
 
-fn kernels_check(torch: &TorchBuild, gpu: &GpuDevice) -> Option<Check> {
+fn kernels_check(torch: &TorchBuild, cuda: Cuda, driver: &Driver, gpu: &GpuDevice) -> Option<Check> {
     const ID: &str = "stack.kernels";
     let card = gpu.compute_capability?;
     let Some(list) = &torch.arch_list else {
@@ -86,6 +86,14 @@ fn kernels_check(torch: &TorchBuild, gpu: &GpuDevice) -> Option<Check> {
     let say = |id| version(torch, id).with("capability", card.to_string()).with("list", list.join(" "));
     let check = match kernels(card, list) {
         Kernels::Native(arch) => Check::pass(ID, say("check-kernels-native").with("arch", arch)),
+        // A driver compiles no PTX of a toolkit newer than itself ("unsupported PTX version"): minor-version compatibility is
+        // for machine code (CUDA compatibility guide, "Minor version compatibility", limitations).
+        Kernels::Ptx(arch)
+            if driver_fit(driver.version.as_deref(), driver.cuda_version, cuda) == DriverFit::Minor =>
+        {
+            let text = say("check-kernels-ptx-newer").with("arch", arch).with("cuda", cuda.to_string());
+            Check::fail(ID, text).hint(another_build(card, list))
+        }
         Kernels::Ptx(arch) => Check::warn(ID, say("check-kernels-ptx").with("arch", arch)),
         Kernels::Unknown => Check::unknown(ID, version(torch, "check-kernels-unknown")),
         Kernels::None => Check::fail(ID, say("check-kernels-none")).hint(another_build(card, list)),
@@ -186,6 +194,19 @@ mod tests {
         let stack = torch("2.11.0+cu130", Some("13.0"), "sm_75 sm_80 sm_86 sm_90 sm_100 sm_120");
         let all = checks(&stack, &machine.0, Some(&machine.1));
         assert!(all.len() == 3 && all.iter().all(|check| check.status == CheckStatus::Pass), "{all:?}");
+    }
+
+    #[test]
+    fn ptx_is_only_compiled_by_a_driver_as_new_as_its_toolkit() {
+        let stack = torch("2.8.0+cu128", Some("12.8"), "sm_80 sm_90 compute_90");
+        let newer = machine("570.86.10", 12_080, "12.0");
+        assert_eq!(found(&stack, &newer, "stack.kernels").0, CheckStatus::Warn);
+        let older = machine("550.54.14", 12_040, "12.0");
+        let (status, text) = found(&stack, &older, "stack.kernels");
+        assert_eq!(status, CheckStatus::Fail);
+        assert!(text.contains("unsupported PTX version") && text.contains("12.8"), "{text}");
+        // Machine code runs all the same.
+        assert_eq!(found(&stack, &machine("550.54.14", 12_040, "9.0"), "stack.kernels").0, CheckStatus::Pass);
     }
 
     #[test]

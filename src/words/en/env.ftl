@@ -209,6 +209,7 @@ check-driver-old = driver { $driver } is too old for PyTorch { $version }: CUDA 
 check-driver-old-hint = update the driver to { $needs } or newer, or install a build for its CUDA (`--index-url https://download.pytorch.org/whl/{ $tag }`)
 check-kernels-native = PyTorch { $version } has code for this card ({ $arch } for compute capability { $capability })
 check-kernels-ptx = PyTorch { $version } has no machine code for compute capability { $capability }, only { $arch }, which the driver compiles at the first start: minutes then, and slower kernels
+check-kernels-ptx-newer = PyTorch { $version } has no machine code for compute capability { $capability }, only { $arch }, and this driver is older than CUDA { $cuda } that wrote it, so it cannot compile it: the first kernel would fail with "unsupported PTX version"
 check-kernels-none = PyTorch { $version } has no code for this card: compute capability { $capability } is not in its list ({ $list }); the first kernel would fail with "no kernel image is available"
 check-kernels-newer-hint = install a { $tag } or newer build of torch, whose list holds { $arch }
 check-kernels-older-hint = install an older build of torch, or one with an older CUDA tag, whose list still holds { $arch }; the list of the installed build decides, not its tag

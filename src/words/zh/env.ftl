@@ -195,6 +195,7 @@ check-driver-old = 驱动 { $driver } 对 PyTorch { $version } 来说太旧：CU
 check-driver-old-hint = 把驱动升级到 { $needs } 或更新，或安装与现有 CUDA 匹配的构建（`--index-url https://download.pytorch.org/whl/{ $tag }`）
 check-kernels-native = PyTorch { $version } 含有这张卡的代码（计算能力 { $capability } 用 { $arch }）
 check-kernels-ptx = PyTorch { $version } 没有计算能力 { $capability } 的机器码，只有 { $arch }，要由驱动在首次启动时编译：耗时数分钟，算子也更慢
+check-kernels-ptx-newer = PyTorch { $version } 没有计算能力 { $capability } 的机器码，只有 { $arch }；而本机驱动比写出它的 CUDA { $cuda } 旧，无法编译：第一个内核会报 "unsupported PTX version"
 check-kernels-none = PyTorch { $version } 没有这张卡的代码：计算能力 { $capability } 不在其列表中（{ $list }）；第一个算子就会报 "no kernel image is available"
 check-kernels-newer-hint = 安装 { $tag } 或更新的 torch 构建，其列表应含 { $arch }
 check-kernels-older-hint = 安装较旧的 torch，或 CUDA 标签较旧的构建，其列表应仍含 { $arch }；以已装构建的列表为准，而不是标签
