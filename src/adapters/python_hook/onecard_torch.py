@@ -26,15 +26,14 @@ def _no_task():
     return -1
 
 
-task_id, cuda_runs = _no_task, is_compiling
+task_id = _no_task
 
 
 def install(module):
-    global torch, is_compiling, task_id, cuda_runs
+    global torch, is_compiling, task_id
     began = now()
     torch = module
     task_id = getattr(getattr(torch, "_C", None), "_current_graph_task_id", task_id)
-    cuda_runs = getattr(getattr(torch, "cuda", None), "is_initialized", cuda_runs)
     is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", is_compiling)
     missing = []
     for name, place in (
