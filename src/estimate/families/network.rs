@@ -142,6 +142,11 @@ impl Network {
         shape: &ModelShape,
         lora: Option<(LoraPlan, Picks<'_>)>,
     ) -> Network {
+        // transformers 5.17 ties T5's head whatever the file says (`configuration_t5.py`): one table in memory.
+        let mut resident = shape.clone();
+        resident.head.tied |= matches!(shape.model_type.as_str(), "t5" | "mt5" | "umt5")
+            && shape.head.task == HeadTask::Seq2seq;
+        let shape = &resident;
         let parameters = |tensors: &[crate::model::Tensor]| -> Vec<Tensor> {
             tensors
                 .iter()

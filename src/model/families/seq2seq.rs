@@ -161,10 +161,9 @@ pub(super) fn t5(c: &Config) -> Result<ModelShape, Problem> {
     let embed =
         Embeddings { token: table(vocab, hidden), dropout: rate.unwrap_or(0.0), ..Embeddings::default() };
     let mut lm = output(head(HeadTask::Seq2seq), "lm_head", hidden, vocab, false);
-    // transformers 5.17 ties whatever the file says (`configuration_t5.py`); a file that says false (v1.1, FLAN, mT5)
-    // only leaves the decoder's output unscaled.
-    lm.tied = true;
-    lm.scaled = c.flag("tie_word_embeddings").unwrap_or(true);
+    // The first T5 leaves the key out and ties; v1.1, FLAN and mT5 files say false and hold both tables.
+    lm.tied = c.flag("tie_word_embeddings").unwrap_or(true);
+    lm.scaled = lm.tied;
     Ok(model(c, hidden, embed, stacks, lm))
 }
 
