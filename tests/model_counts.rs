@@ -124,3 +124,31 @@ fn models_that_ran_count_as_they_were_counted_there() {
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+/// A family that nobody has read yet still says in common words how many experts it has: without them most of its
+/// weights would be missing, and a card that is too small would seem to fit.
+#[test]
+fn experts_of_an_unread_family_are_counted() {
+    let weights = |shape: &ModelShape| -> u64 {
+        let linears = shape.linears().into_iter().filter(|linear| linear.role == Role::Expert);
+        linears.map(|linear| linear.d_in * linear.d_out * linear.count).sum()
+    };
+    let read = ["mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "glm4_moe", "dots1", "deepseek_v2", "deepseek_v3"];
+    let mut found = Vec::new();
+    for case in fixture("families") {
+        let family = case["config"]["model_type"].as_str().unwrap().to_owned();
+        if !read.contains(&family.as_str()) || case["config"]["num_hidden_layers"].is_null() {
+            continue;
+        }
+        let known = shape_of(&case["config"]);
+        let mut config = case["config"].clone();
+        config["model_type"] = "not_read_yet".into();
+        let unread = shape_of(&config);
+        assert_eq!(unread.exactness, Exactness::Approximate);
+        assert_eq!(weights(&unread), weights(&known), "{}", case["config"]);
+        found.push(family);
+    }
+    found.sort();
+    found.dedup();
+    assert!(found.len() >= 4, "{found:?}");
+}

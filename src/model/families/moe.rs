@@ -57,7 +57,7 @@ pub(super) fn mixtral(c: &Config) -> Result<ModelShape, Problem> {
 }
 
 /// Layers listed as dense, and all but every n-th, keep the plain feed-forward.
-fn sparse_layers(c: &Config) -> Result<impl Fn(u64) -> bool + use<>, Problem> {
+pub(super) fn sparse_layers(c: &Config) -> Result<impl Fn(u64) -> bool + use<>, Problem> {
     let step = c.positive("decoder_sparse_step")?.unwrap_or(1);
     let dense: Vec<u64> = c
         .raw("mlp_only_layers")

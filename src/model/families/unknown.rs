@@ -1,8 +1,10 @@
 //! Configs of families without a reader: multimodal wrappers by their text part, the rest by their dimensions.
 
+use super::moe::{Facts, mixture, sparse_layers};
+use super::parts::tensor;
 use super::{llama, reader};
 use crate::model::config::Config;
-use crate::model::{Exactness, HeadTask, Kind, ModelShape};
+use crate::model::{Exactness, Ffn, HeadTask, Kind, ModelShape, Moe, Role};
 use crate::words::{Message, Problem};
 
 /// Where multimodal configs keep the language model, and as what it is read when it does not say.
@@ -16,6 +18,86 @@ fn text_class(wrapper: &str) -> &'static str {
         "llama4" => "llama4_text",
         _ => "llama",
     }
+}
+
+/// How configs spell the number of experts, of those a token goes to, and the width of one.
+const EXPERTS: &[&str] = &[
+    "num_experts",
+    "num_local_experts",
+    "n_routed_experts",
+    "num_routed_experts",
+    "moe_num_experts",
+    "n_experts",
+];
+const CHOSEN: &[&str] = &[
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "num_selected_experts",
+    "moe_topk",
+    "moe_top_k",
+    "moe_k",
+];
+const EXPERT_WIDTHS: &[&str] = &["moe_intermediate_size", "expert_intermediate_size", "intermediate_size"];
+const SHARED_WIDTHS: &[&str] =
+    &["shared_expert_intermediate_size", "shared_intermediate_size", "moe_shared_expert_intermediate_size"];
+const SHARED_EXPERTS: &[&str] = &["n_shared_experts", "num_shared_experts", "moe_num_shared_experts"];
+const DENSE_FIRST: &[&str] = &["first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"];
+
+fn first(c: &Config, spellings: &[&str]) -> Result<Option<u64>, Problem> {
+    for key in spellings {
+        // Some files list one number a layer: no reading by dimensions then.
+        if c.raw(key).is_some_and(serde_json::Value::is_u64)
+            && let Some(value) = c.positive(key)?
+        {
+            return Ok(Some(value));
+        }
+    }
+    Ok(None)
+}
+
+/// The mixture that the config's words describe, and how many layers before it are dense.
+fn experts(c: &Config, hidden: u64) -> Result<Option<(Moe, u64)>, Problem> {
+    let (Some(experts), Some(width)) = (first(c, EXPERTS)?, first(c, EXPERT_WIDTHS)?) else {
+        return Ok(None);
+    };
+    if experts < 2 {
+        return Ok(None);
+    }
+    let top_k = first(c, CHOSEN)?.unwrap_or(2);
+    let shared = first(c, SHARED_EXPERTS)?.unwrap_or(0).saturating_mul(width);
+    let shared_width = first(c, SHARED_WIDTHS)?.unwrap_or(shared);
+    let facts = Facts { experts, top_k, width, shared_width, peft_rewrites: false };
+    Ok(Some((mixture(c, hidden, &facts), first(c, DENSE_FIRST)?.unwrap_or(0))))
+}
+
+/// What unknown families add to a Llama and say in words that others share: experts, and an embedding a layer. Left
+/// out, most of the weights would be missing from the estimate.
+fn enlarge(c: &Config, shape: &mut ModelShape) -> Result<(), Problem> {
+    let sparse = sparse_layers(c)?;
+    let (mixed, hidden) = (experts(c, shape.hidden)?, shape.hidden);
+    let by_layer = first(c, &["hidden_size_per_layer_input"])?;
+    let rows = first(c, &["vocab_size_per_layer_input"])?.unwrap_or(shape.vocab);
+    let mut layers = 0;
+    for stack in &mut shape.stacks {
+        for (index, layer) in (0..).zip(&mut stack.layers) {
+            layers += 1;
+            if let Some((moe, dense)) = &mixed
+                && index >= *dense
+                && sparse(index)
+            {
+                layer.ffn = Ffn::Moe(moe.clone());
+            }
+            if let Some(width) = by_layer {
+                layer.extras.push(tensor("per_layer_input", &[2, hidden, width], Role::Projection));
+            }
+        }
+    }
+    if let Some(width) = by_layer {
+        let wide = width.saturating_mul(layers);
+        shape.extras.push(tensor("embed_tokens_per_layer", &[rows, wide], Role::Embedding));
+        shape.extras.push(tensor("per_layer_model_projection", &[hidden, wide], Role::Projection));
+    }
+    Ok(())
 }
 
 pub(super) fn read(c: &Config) -> Result<(ModelShape, Vec<Message>), Problem> {
@@ -58,6 +140,7 @@ pub(super) fn read(c: &Config) -> Result<(ModelShape, Vec<Message>), Problem> {
         return Err(Problem::new(Message::new("config-unknown-family").with("model_type", c.model_type()))
             .hint(Message::new("config-missing-key-hint")));
     };
+    enlarge(&guess, &mut shape)?;
     c.model_type().clone_into(&mut shape.model_type);
     shape.exactness = Exactness::Approximate;
     let note = Message::new("config-read-by-shape").with("model_type", c.model_type());
