@@ -18,7 +18,9 @@ mod score;
 use std::collections::BTreeMap;
 
 use cases::Case;
+use onecard::estimate::engine::runs_within;
 use onecard::estimate::estimate;
+use onecard::units::{Bytes, GIB};
 use score::{Scored, Summary, table};
 
 fn scored(cases: &[Case]) -> Vec<Scored> {
@@ -100,4 +102,29 @@ fn the_ledger_adds_up() {
         assert!(all.allocated.expected <= all.reserved.expected, "{}", case.id);
         assert!(all.reserved.high <= all.process.high, "{}", case.id);
     }
+}
+
+/// The allocator under a cap a little above the live tensors, as the runs were repeated: does the step still run?
+#[test]
+fn a_step_under_a_cap_ends_as_it_did() {
+    let caps: serde_json::Value = serde_json::from_str(include_str!("fixtures/truth/caps.json")).unwrap();
+    let cases: BTreeMap<String, _> = cases::memory().into_iter().map(|case| (case.id.clone(), case)).collect();
+    let (mut agreed, mut hopeful, mut gloomy) = (0, Vec::new(), Vec::new());
+    for (id, runs) in caps["cases"].as_object().unwrap() {
+        // Four were repeated without their uncapped run being in the fixture.
+        let Some(case) = cases.get(id.as_str()) else { continue };
+        for (over, run) in runs.as_object().unwrap() {
+            let cap = Bytes((run["cap_gib"].as_f64().unwrap() * GIB as f64) as u64);
+            let ran = run["outcome"] == "ok";
+            match (runs_within(&case.shape, &case.plan, &case.device, cap), ran) {
+                (said, ran) if said == ran => agreed += 1,
+                (true, _) => hopeful.push(format!("{id} at {over}")),
+                _ => gloomy.push(format!("{id} at {over}")),
+            }
+        }
+    }
+    println!("caps: {agreed} agree; said to run, but did not: {hopeful:?}; the other way: {gloomy:?}");
+    // Less than a gibibyte separates the one that is missed: 1.04 ran out, 1.08 ran.
+    assert!(agreed >= 20, "{agreed}");
+    assert!(hopeful.len() <= 1 && gloomy.is_empty(), "{hopeful:?} {gloomy:?}");
 }
