@@ -133,7 +133,8 @@ fn experts_of_an_unread_family_are_counted() {
         let linears = shape.linears().into_iter().filter(|linear| linear.role == Role::Expert);
         linears.map(|linear| linear.d_in * linear.d_out * linear.count).sum()
     };
-    let read = ["mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "glm4_moe", "dots1", "deepseek_v2", "deepseek_v3"];
+    let read =
+        ["mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "glm4_moe", "dots1", "deepseek_v2", "deepseek_v3"];
     let mut found = Vec::new();
     for case in fixture("families") {
         let family = case["config"]["model_type"].as_str().unwrap().to_owned();

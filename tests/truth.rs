@@ -108,7 +108,8 @@ fn the_ledger_adds_up() {
 #[test]
 fn a_step_under_a_cap_ends_as_it_did() {
     let caps: serde_json::Value = serde_json::from_str(include_str!("fixtures/truth/caps.json")).unwrap();
-    let cases: BTreeMap<String, _> = cases::memory().into_iter().map(|case| (case.id.clone(), case)).collect();
+    let cases: BTreeMap<String, _> =
+        cases::memory().into_iter().map(|case| (case.id.clone(), case)).collect();
     let (mut agreed, mut hopeful, mut gloomy) = (0, Vec::new(), Vec::new());
     for (id, runs) in caps["cases"].as_object().unwrap() {
         // Four were repeated without their uncapped run being in the fixture.
