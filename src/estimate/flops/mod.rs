@@ -141,22 +141,6 @@ fn read(linear: &Linear, ffn: &Ffn, tokens: f64) -> f64 {
     }
 }
 
-fn layer_linears(layer: &model::Layer) -> Vec<&Linear> {
-    let mut list: Vec<&Linear> = layer.attention.linears.iter().collect();
-    list.extend(layer.beside.iter().flat_map(|beside| &beside.linears));
-    list.extend(layer.cross.iter().flat_map(|cross| &cross.linears));
-    match &layer.ffn {
-        Ffn::Dense(mlp) => list.extend(&mlp.linears),
-        Ffn::Moe(moe) => {
-            list.push(&moe.router);
-            list.extend(&moe.expert.linears);
-            list.extend(moe.shared.iter().flat_map(|mlp| &mlp.linears));
-            list.extend(&moe.shared_gate);
-        }
-    }
-    list
-}
-
 fn adapts(plan: &Plan, linear: &Linear) -> bool {
     match &plan.lora_targets {
         Some(LoraTargets::AllLinear) => linear.role != Role::Head && !linear.stacked,
@@ -184,7 +168,7 @@ fn forward(shape: &ModelShape, plan: &Plan, seq: f64, batch: f64) -> Pass {
     let stacks = shape.stacks.iter().filter(|stack| stack.role != StackRole::Tower);
     for stack in stacks {
         for layer in &stack.layers {
-            for linear in layer_linears(layer) {
+            for linear in layer.linears() {
                 let weights = active(linear, Some(&layer.ffn));
                 pass.linear += 2.0 * tokens * weights;
                 pass.kernels += 1.0;
@@ -323,7 +307,7 @@ fn inference(shape: &ModelShape, pass: &Pass, plan: &Plan) -> Work {
     let position = seq + generate / 2.0;
     for stack in shape.stacks.iter().filter(|stack| stack.role == StackRole::Decoder) {
         for layer in &stack.layers {
-            for linear in layer_linears(layer) {
+            for linear in layer.linears() {
                 // Each sequence of the batch wakes its own experts.
                 let read = read(linear, &layer.ffn, batch);
                 weights += read * each(!linear.stacked);

@@ -4,7 +4,7 @@ mod tensors;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ffn, HeadTask, Linear, ModelShape, Role};
+use super::{Ffn, HeadTask, Layer, Linear, ModelShape, Role};
 use tensors::{
     attention_params, embeddings, extras, ffn_params, head_params, linear_params, net_params, norm_params,
     params_of_one,
@@ -83,6 +83,25 @@ impl LoraTargets {
 const EXPERT_NAMES: [&str; 3] = ["gate_proj", "up_proj", "down_proj"];
 const MIXTRAL_NAMES: [&str; 3] = ["w1", "w3", "w2"];
 
+impl Layer {
+    /// Its linear layers in order, stacked experts included, whoever owns the weights.
+    pub fn linears(&self) -> Vec<&Linear> {
+        let mut list: Vec<&Linear> = self.attention.linears.iter().collect();
+        list.extend(self.beside.iter().flat_map(|beside| &beside.linears));
+        list.extend(self.cross.iter().flat_map(|cross| &cross.linears));
+        match &self.ffn {
+            Ffn::Dense(mlp) => list.extend(&mlp.linears),
+            Ffn::Moe(moe) => {
+                list.push(&moe.router);
+                list.extend(&moe.expert.linears);
+                list.extend(moe.shared.iter().flat_map(|mlp| &mlp.linears));
+                list.extend(&moe.shared_gate);
+            }
+        }
+        list
+    }
+}
+
 impl ModelShape {
     /// Every parameter tensor, in the order of the model.
     pub fn params(&self) -> Vec<Param> {
@@ -137,18 +156,7 @@ impl ModelShape {
     pub fn linears(&self) -> Vec<&Linear> {
         let mut list: Vec<&Linear> = self.embed.project_in.iter().collect();
         for layer in self.stacks.iter().flat_map(|stack| &stack.layers).filter(|layer| layer.owns_weights) {
-            list.extend(&layer.attention.linears);
-            list.extend(layer.beside.iter().flat_map(|beside| &beside.linears));
-            list.extend(layer.cross.iter().flat_map(|cross| &cross.linears));
-            match &layer.ffn {
-                Ffn::Dense(mlp) => list.extend(&mlp.linears),
-                Ffn::Moe(moe) => {
-                    list.push(&moe.router);
-                    list.extend(&moe.expert.linears);
-                    list.extend(moe.shared.iter().flat_map(|mlp| &mlp.linears));
-                    list.extend(&moe.shared_gate);
-                }
-            }
+            list.extend(layer.linears());
         }
         list.extend(self.stacks.iter().flat_map(|stack| &stack.idle));
         list.extend(&self.embed.project_out);

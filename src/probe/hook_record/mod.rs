@@ -3,6 +3,7 @@
 mod facts;
 mod process;
 mod series;
+mod tally;
 mod wire;
 
 #[cfg(test)]

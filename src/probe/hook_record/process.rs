@@ -7,6 +7,7 @@ use super::facts::{
     StepConfidence, StepPoint, TorchFacts, TorchGpu, dtype_name,
 };
 use super::series::Series;
+use super::tally::{add, by_share, merge_graphs, named};
 use super::wire::{self, Record};
 use crate::document::Gap;
 use crate::units::Bytes;
@@ -459,45 +460,4 @@ impl ProcessLog {
             missing("loss", Message::new("hook-gap-no-loss"));
         }
     }
-}
-
-fn add(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>) {
-    for (key, count) in from {
-        *to.entry(key.clone()).or_insert(0) += count;
-    }
-}
-
-fn named(by_dtype: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-    let mut names = BTreeMap::new();
-    for (dtype, count) in by_dtype {
-        *names.entry(dtype_name(dtype)).or_insert(0) += count;
-    }
-    names
-}
-
-/// Names, the largest share first, without repeats.
-fn by_share(counts: &BTreeMap<String, u64>, name: impl Fn(&str) -> String) -> Vec<String> {
-    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
-    for (key, count) in counts {
-        *sums.entry(name(key)).or_insert(0) += count;
-    }
-    let mut rows: Vec<_> = sums.into_iter().filter(|(_, count)| *count > 0).collect();
-    rows.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    rows.into_iter().map(|(name, _)| name).collect()
-}
-
-/// Later passes replace earlier ones, except where they show less.
-fn merge_graphs(old: Option<wire::Graph>, mut new: wire::Graph) -> wire::Graph {
-    let Some(old) = old else { return new };
-    new.batch = new.batch.max(old.batch);
-    new.seq = new.seq.max(old.seq);
-    new.checkpointed = new.checkpointed.max(old.checkpointed);
-    new.compiled = new.compiled.max(old.compiled);
-    if new.matmul.is_empty() {
-        new.matmul = old.matmul;
-    }
-    if new.attention.is_empty() {
-        new.attention = old.attention;
-    }
-    new
 }

@@ -12,7 +12,7 @@ use crate::probe::ProbeBody;
 use crate::probe::checkpoint::CheckpointRecord;
 use crate::recovery::grade::Judgement;
 use crate::recovery::observed::{Observed, Saved, whole_of};
-use crate::recovery::record::{CheckpointSeen, LossAt, LossPairs, PhaseSeen, RecoveryRecord};
+use crate::recovery::record::{CheckpointSeen, LossAt, LossPairs, RecoveryRecord};
 use crate::recovery::{Grade, Interrupt, Lost};
 use crate::words::Message;
 
@@ -33,16 +33,7 @@ pub(super) fn without_test(settings: &Settings, ran: Ran) -> (ProbeBody, Exit) {
         Message::new("recovery-no-checkpoint-yet").with("steps", ran.observed.made)
     };
     record.detail = detail.to_string();
-    record.phases = vec![PhaseSeen {
-        phase: ran.phase,
-        seconds: ran.seconds,
-        steps: ran.observed.made,
-        checkpoints: ran.observed.saved.len() as u64,
-        code: ran.code,
-        signal: ran.signal,
-        ended_by_test: ran.ended_by_test,
-        said_last: if ran.failed() { ran.last_lines.clone() } else { Vec::new() },
-    }];
+    record.phases = vec![ran.seen()];
     let exit = exit_of(&ran);
     let kept = checkpoint_of(settings, &ran);
     (body(settings, ran, &record, kept), exit)

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::conclude::shown_path;
+use super::resume;
 use super::stage::{Halt, Next, Ran, Stage, moved};
 use crate::adapters::trial::copy;
 use crate::adapters::trial::folder::{Aim, FolderWatch};
@@ -14,7 +15,6 @@ use crate::recovery::damage::{COPIES, Damage, File, Met, changes, met};
 use crate::recovery::grade::{ResumeEnd, where_from};
 use crate::recovery::observed::whole_of;
 use crate::recovery::record::{DamageMet, RecoveryRecord};
-use crate::recovery::timing::{patience, resumed_enough};
 use crate::words::Message;
 
 /// Steps that show where a damaged checkpoint was resumed from.
@@ -67,7 +67,7 @@ fn copied(
         }
     }
     stage.say(&Message::keyed("recovery-damage-", damage.key()));
-    let ran = resume_few(stage, interrupted, Some(damaged.clone()), Phase::ResumedDamaged)?;
+    let ran = resume(stage, interrupted, Phase::ResumedDamaged, Some(damaged.clone()), FEW_STEPS)?;
     let whole: Vec<u64> = interrupted.observed.saved.iter().map(|saved| saved.after).collect();
     let (older, last) = whole.split_at(whole.len().saturating_sub(1));
     told(&mut said, &ran, interrupted, last.first().copied().unwrap_or(0), older);
@@ -92,22 +92,6 @@ fn told(said: &mut DamageMet, ran: &Ran, interrupted: &Ran, newest: u64, older: 
             said.met = met(&ran.observed, said.resumed_from, newest, older);
         }
     }
-}
-
-fn resume_few(
-    stage: &mut Stage<'_, '_, '_>,
-    interrupted: &Ran,
-    out: Option<PathBuf>,
-    phase: Phase,
-) -> Result<Ran, Halt> {
-    let order = stage.resume_order(phase, out, interrupted);
-    let waits = patience(interrupted.observed.first_step_at());
-    stage.run(order, &mut |look| {
-        if look.standing.steps == 0 && look.elapsed > waits {
-            return Next::Hung;
-        }
-        Next::kill_when(resumed_enough(look.standing.steps, FEW_STEPS))
-    })
 }
 
 /// A run of its own, killed when a file of a save after its first whole checkpoint is half written.
@@ -162,7 +146,7 @@ fn while_saving(stage: &mut Stage<'_, '_, '_>, interrupted: &Ran) -> Result<Dama
     let out = ran.out.clone();
     let saved = ran.observed.saved.iter().map(|saved| saved.after);
     let whole: Vec<u64> = saved.filter(|after| Some(*after) <= armed).collect();
-    let resumed = resume_few(stage, &ran, out.clone(), Phase::ResumedAfterSave)?;
+    let resumed = resume(stage, &ran, Phase::ResumedAfterSave, out.clone(), FEW_STEPS)?;
     // The save that was hit came after all that are whole.
     told(&mut said, &resumed, &ran, whole.last().map_or(1, |last| last + 1), &whole);
     if let Some(out) = out {

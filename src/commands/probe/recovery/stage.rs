@@ -98,6 +98,20 @@ impl Ran {
         !self.ended_by_test && (self.signal.is_some() || self.code != Some(0))
     }
 
+    /// What the document keeps of it.
+    pub(super) fn seen(&self) -> PhaseSeen {
+        PhaseSeen {
+            phase: self.phase,
+            seconds: self.seconds,
+            steps: self.observed.made,
+            checkpoints: self.observed.saved.len() as u64,
+            code: self.code,
+            signal: self.signal,
+            ended_by_test: self.ended_by_test,
+            said_last: if self.failed() || self.hung { self.last_lines.clone() } else { Vec::new() },
+        }
+    }
+
     pub(super) fn resume_end(&self) -> ResumeEnd {
         if self.hung {
             ResumeEnd::Hung
@@ -350,18 +364,8 @@ impl<'a, 'r, 's> Stage<'a, 'r, 's> {
     }
 
     fn note_down(&mut self, ran: &Ran) {
-        let seen = PhaseSeen {
-            phase: ran.phase,
-            seconds: ran.seconds,
-            steps: ran.observed.made,
-            checkpoints: ran.observed.saved.len() as u64,
-            code: ran.code,
-            signal: ran.signal,
-            ended_by_test: ran.ended_by_test,
-            said_last: if ran.failed() || ran.hung { ran.last_lines.clone() } else { Vec::new() },
-        };
         self.say(&talk::ended(ran));
-        self.seen.push(seen);
+        self.seen.push(ran.seen());
     }
 
     fn say_where(&mut self, follow: &mut Follow) {
