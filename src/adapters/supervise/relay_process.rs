@@ -36,8 +36,9 @@ struct Stream {
     source: Mutex<Option<Arc<OwnedFd>>>,
     target: OwnedFd,
     state: Mutex<State>,
-    /// The size was changed on the way; onecard has not been told yet.
-    resized: AtomicBool,
+    /// The size was changed on the way; onecard has not been told yet. Held while the size is compared and set:
+    /// whoever comes second finds it the same and must see here that somebody changed it.
+    resized: Mutex<bool>,
 }
 
 #[derive(Default)]
@@ -136,7 +137,7 @@ fn receive_streams(control: impl std::os::fd::AsFd) -> io::Result<(OwnedFd, Vec<
             source: Mutex::new(Some(Arc::new(source))),
             target,
             state: Mutex::default(),
-            resized: AtomicBool::new(false),
+            resized: Mutex::default(),
         }));
     }
     Ok((tap, streams))
@@ -247,8 +248,8 @@ fn pass_on(stream: &Stream, tap: &OwnedFd) {
         };
         let at = now();
         if stream.is_terminal {
-            let resized = pty::follow_size(&stream.target, &*source);
-            stream.resized.fetch_or(resized, Ordering::SeqCst);
+            let mut resized = lock(&stream.resized);
+            *resized |= pty::follow_size(&stream.target, &*source);
         }
         wipe(stream, &mut state);
         let bytes = &buffer[HEADER..HEADER + length];
@@ -279,8 +280,9 @@ fn pass_on(stream: &Stream, tap: &OwnedFd) {
 impl Stream {
     /// True when the size has changed since this was last asked.
     fn follow_size(&self) -> bool {
+        let mut resized = lock(&self.resized);
         let now = self.source().is_some_and(|source| pty::follow_size(&self.target, &*source));
-        self.resized.swap(false, Ordering::SeqCst) || now
+        std::mem::take(&mut *resized) || now
     }
 
     fn source(&self) -> Option<Arc<OwnedFd>> {
