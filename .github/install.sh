@@ -6,8 +6,8 @@
 # Everything is a function and the last line calls it, so a script that arrives cut off does nothing.
 set -u
 
-# Filled in when a release is made; in a checkout the variable ONECARD_REPOSITORY says where releases are.
-REPOSITORY='@REPOSITORY@'
+# Where the releases are: filled in when a release is made. Elsewhere ONECARD_REPOSITORY says it, or the checkout's origin.
+REPOSITORY=''
 
 usage() {
   cat <<'END'
@@ -17,7 +17,7 @@ Options (or the variable in brackets):
   --version VERSION  such as 0.1.0 [ONECARD_VERSION, default: the latest]
   --to FOLDER        where the binary goes [ONECARD_INSTALL_DIR, default: ~/.local/bin]
   --from URL         releases of a mirror, without a slash at the end
-                     [ONECARD_RELEASES, default: https://github.com/OWNER/NAME/releases]
+                     [ONECARD_RELEASES, default: those of ONECARD_REPOSITORY, an address or OWNER/NAME of GitHub]
 END
 }
 
@@ -105,6 +105,17 @@ on_path() {
   esac
 }
 
+# The address that a script lying in a checkout was cloned from; nothing for one that came through a pipe.
+origin() {
+  case $0 in
+    */.github/install.sh) ;;
+    *) return 0 ;;
+  esac
+  has git || return 0
+  git -C "${0%/*}" remote get-url origin 2>/dev/null |
+    sed -n -e 's|/$||' -e 's|\.git$||' -e 's|^ssh://git@|git@|' -e 's|^git@\([^:/]*\)[:/]|https://\1/|' -e '/^https:/p'
+}
+
 main() {
   version=${ONECARD_VERSION:-latest}
   folder=${ONECARD_INSTALL_DIR:-}
@@ -129,10 +140,13 @@ main() {
     folder=$HOME/.local/bin
   fi
   if [ -z "$releases" ]; then
-    repository=${ONECARD_REPOSITORY:-$REPOSITORY}
+    repository=${ONECARD_REPOSITORY:-${REPOSITORY:-$(origin)}}
     case $repository in
+      https://*/*/* | http://*/*/*) releases=${repository%/}/releases ;;
+      *:* | */*/*) fail "no repository is named like this: $repository" "ONECARD_REPOSITORY is an address or OWNER/NAME" ;;
       */*) releases=https://github.com/$repository/releases ;;
-      *) fail "this script does not say where the releases are" "set ONECARD_REPOSITORY=OWNER/NAME, or use --from URL" ;;
+      *) fail "this script does not say where the releases are" \
+        "set ONECARD_REPOSITORY to the address of the repository that it came from, such as https://github.com/OWNER/onecard" ;;
     esac
   fi
   has tar || fail "tar is needed to unpack the archive"

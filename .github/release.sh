@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # What the release workflow does with the built binaries; each step can be run by hand.
 #
+#   release.sh stamp OWNER/NAME              this tree's address (GITHUB_SERVER_URL is honoured) into README, examples, action,
+#                                            install script, and `repository` of Cargo.toml, which `cargo binstall` asks for
 #   release.sh check BINARY                  the newest glibc that it asks for, and the libraries that it needs
 #   release.sh pack TARGET BINARY RUNNABLE   dist/onecard-TARGET.tar.gz (.zip for Windows); completions and man pages
 #                                            are written by RUNNABLE, a onecard that runs here
-#   release.sh finish OWNER/NAME             dist/install.sh with the repository filled in, dist/SHA256SUMS
+#   release.sh finish                        dist/install.sh of the stamped tree, dist/SHA256SUMS
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
 # Archives hold the same bytes whenever they are made from the same commit.
@@ -13,6 +15,19 @@ export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-0}
 fail() {
   echo "error: $*" >&2
   exit 1
+}
+
+stamp() {
+  local address=${GITHUB_SERVER_URL:-https://github.com}/$1 file
+  [[ $1 =~ ^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$ ]] || fail "expected OWNER/NAME, not $1"
+  for file in README.md .github/install.sh .github/action/action.yml "$top"/.github/examples/*; do
+    sed -i.unstamped -e "s|https://github\.com/OWNER/onecard|$address|g" -e "s|OWNER/onecard|$1|g" \
+      -e "s|^REPOSITORY='[^']*'\$|REPOSITORY='$address'|" "$top/${file#"$top/"}"
+    rm -f "$top/${file#"$top/"}.unstamped"
+  done
+  sed -i.unstamped -e '/^repository = /d' -e "s|^license = .*|&\nrepository = \"$address\"|" "$top/Cargo.toml"
+  rm -f "$top/Cargo.toml.unstamped"
+  echo "stamped with $address"
 }
 
 check() {
@@ -36,6 +51,7 @@ pack() {
     *) install -m 755 "$binary" "$work/$name/onecard" ;;
   esac
   cp "$top/README.md" "$top/LICENSE" "$work/$name/"
+  cp -R "$top/.github/examples" "$work/$name/examples"
   "$runnable" --licenses >"$work/$name/LICENSES-THIRD-PARTY"
   "$runnable" --quiet --man "$work/$name/man"
   "$runnable" --completions bash >"$work/$name/completions/onecard"
@@ -56,16 +72,13 @@ pack() {
 }
 
 finish() {
-  case $1 in
-    */*) ;;
-    *) fail "expected OWNER/NAME, not $1" ;;
-  esac
-  sed -e "s|^REPOSITORY='@REPOSITORY@'\$|REPOSITORY='$1'|" -e "s|github.com/OWNER/onecard|github.com/$1|" \
-    "$top/.github/install.sh" >dist/install.sh
-  grep -q "^REPOSITORY='$1'\$" dist/install.sh || fail "install.sh has no place for the repository"
-  chmod 755 dist/install.sh
+  grep -q "^REPOSITORY='http" "$top/.github/install.sh" || fail "the install script knows no address: release.sh stamp OWNER/NAME first"
+  install -m 755 "$top/.github/install.sh" dist/install.sh
   (cd dist && rm -f SHA256SUMS && sha256sum -- * >"$OLDPWD/SHA256SUMS.new" && mv "$OLDPWD/SHA256SUMS.new" SHA256SUMS)
 }
 
-[ $# -ge 2 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+case ${1:-} in
+  stamp | check | pack | finish) ;;
+  *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
 "$@"

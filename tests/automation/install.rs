@@ -1,122 +1,14 @@
 //! `.github/install.sh` as a user runs it: against a release served on the loopback interface, with the tools that old and small
 //! systems have.
-#![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "a test stops where something is not as it should be")]
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
 
-const ARCHIVE: &str = "onecard-x86_64-unknown-linux-gnu.tar.gz";
-
-/// What the server answers to one path.
-#[derive(Clone)]
-enum Answer {
-    Whole(Vec<u8>),
-    /// Promises all of it, sends half and closes.
-    Half(Vec<u8>),
-    /// As GitHub does: the file lies elsewhere.
-    Moved(String),
-}
-
-/// A release on 127.0.0.1, until it is dropped.
-struct Release {
-    port: u16,
-    asked: Arc<Mutex<Vec<String>>>,
-}
-
-impl Release {
-    fn serve(files: BTreeMap<String, Answer>) -> Release {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let noted = Arc::clone(&asked);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let Some(path) = answer(stream, &files) else { continue };
-                if path == "/stop" {
-                    break;
-                }
-                noted.lock().unwrap().push(path);
-            }
-        });
-        Release { port, asked }
-    }
-
-    fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/releases", self.port)
-    }
-
-    fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
-    }
-}
-
-impl Drop for Release {
-    fn drop(&mut self) {
-        if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
-            let _ = stream.write_all(b"GET /stop HTTP/1.0\r\n\r\n");
-        }
-    }
-}
-
-fn answer(mut stream: TcpStream, files: &BTreeMap<String, Answer>) -> Option<String> {
-    let mut lines = BufReader::new(stream.try_clone().ok()?).lines();
-    let path = lines.next()?.ok()?.split(' ').nth(1)?.to_owned();
-    for line in lines {
-        if line.ok()?.is_empty() {
-            break;
-        }
-    }
-    let head = |status: &str, length: usize| {
-        format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n").into_bytes()
-    };
-    let bytes = match files.get(&path) {
-        Some(Answer::Whole(body)) => [head("200 OK", body.len()), body.clone()].concat(),
-        Some(Answer::Half(body)) => [head("200 OK", body.len()), body[..body.len() / 2].to_vec()].concat(),
-        Some(Answer::Moved(to)) => {
-            format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-                .into_bytes()
-        }
-        None => head("404 Not Found", 0),
-    };
-    let _ = stream.write_all(&bytes);
-    Some(path)
-}
-
-fn write_script(path: &Path, text: &str) {
-    fs::write(path, text).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
-/// An archive as the release workflow makes it, around a program that only says its version.
-fn archive(folder: &Path, target: &str, program: &str) -> Vec<u8> {
-    let inside = folder.join(format!("onecard-{target}"));
-    fs::create_dir_all(&inside).unwrap();
-    write_script(&inside.join("onecard"), program);
-    fs::write(inside.join("LICENSE"), "MIT\n").unwrap();
-    let made = Command::new("tar")
-        .args(["-czf", "made.tar.gz"])
-        .arg(inside.file_name().unwrap())
-        .current_dir(folder)
-        .status();
-    assert!(made.unwrap().success());
-    fs::read(folder.join("made.tar.gz")).unwrap()
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    let mut child = Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(bytes).unwrap();
-    let mut text = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-    child.wait().unwrap();
-    text.split(' ').next().unwrap().to_owned()
-}
+use crate::served::{ARCHIVE, Answer, PROGRAM, Release, archive, release_of};
+use crate::{script, top};
 
 /// Tools that every Linux has; beside them a test puts the downloader that it is about.
 const TOOLS: [&str; 19] = [
@@ -141,19 +33,19 @@ const TOOLS: [&str; 19] = [
     "env",
 ];
 
-struct Outcome {
-    status: i32,
-    said: String,
+pub(crate) struct Outcome {
+    pub(crate) status: i32,
+    pub(crate) said: String,
 }
 
 /// One user on one machine.
-struct Machine {
+pub(crate) struct Machine {
     folder: tempfile::TempDir,
     variables: Vec<(String, String)>,
 }
 
 impl Machine {
-    fn with(downloaders: &[&str]) -> Machine {
+    pub(crate) fn with(downloaders: &[&str]) -> Machine {
         let folder = tempfile::tempdir().unwrap();
         let machine = Machine { folder, variables: Vec::new() };
         fs::create_dir_all(machine.bin()).unwrap();
@@ -173,15 +65,15 @@ impl Machine {
         self.path("bin")
     }
 
-    fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.path("home")
     }
 
     /// A tool of this machine that behaves otherwise.
-    fn tool(self, name: &str, script: &str) -> Machine {
+    pub(crate) fn tool(self, name: &str, text: &str) -> Machine {
         let path = self.bin().join(name);
         let _ = fs::remove_file(&path);
-        write_script(&path, script);
+        script(&path, text);
         self
     }
 
@@ -190,13 +82,17 @@ impl Machine {
         self
     }
 
-    fn variable(mut self, name: &str, value: impl Into<String>) -> Machine {
+    pub(crate) fn variable(mut self, name: &str, value: impl Into<String>) -> Machine {
         self.variables.push((name.to_owned(), value.into()));
         self
     }
 
     fn install(&self, args: &[&str]) -> Outcome {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/install.sh");
+        self.install_by(&top().join(".github/install.sh"), args)
+    }
+
+    /// With this copy of the script.
+    pub(crate) fn install_by(&self, script: &Path, args: &[&str]) -> Outcome {
         let done = Command::new(found("sh"))
             .arg(script)
             .args(args)
@@ -218,7 +114,7 @@ impl Machine {
         }
     }
 
-    fn installed(&self) -> PathBuf {
+    pub(crate) fn installed(&self) -> PathBuf {
         self.home().join(".local/bin/onecard")
     }
 
@@ -235,7 +131,7 @@ impl Machine {
 }
 
 /// The real tool, whatever the PATH of a machine above is.
-fn found(tool: &str) -> PathBuf {
+pub(crate) fn found(tool: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
     std::env::split_paths(&path)
         .map(|folder| folder.join(tool))
@@ -243,27 +139,7 @@ fn found(tool: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("this test needs `{tool}`"))
 }
 
-const PROGRAM: &str = "#!/bin/sh\necho 'onecard 0.1.0'\n";
-
-/// The files of version 0.1.0, which is also the latest.
-fn release_of(program: &str) -> BTreeMap<String, Answer> {
-    let folder = tempfile::tempdir().unwrap();
-    let mut files = BTreeMap::new();
-    let mut sums = String::new();
-    for target in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "aarch64-apple-darwin"] {
-        let bytes = archive(folder.path(), target, program);
-        sums = sums + &sha256(&bytes) + "  onecard-" + target + ".tar.gz\n";
-        files.insert(format!("/releases/download/v0.1.0/onecard-{target}.tar.gz"), Answer::Whole(bytes));
-    }
-    files.insert("/releases/download/v0.1.0/SHA256SUMS".to_owned(), Answer::Whole(sums.into_bytes()));
-    for name in files.keys().cloned().collect::<Vec<_>>() {
-        let latest = name.replace("/download/v0.1.0/", "/latest/download/");
-        files.insert(latest, Answer::Moved(name));
-    }
-    files
-}
-
-fn x86() -> &'static str {
+pub(crate) fn x86() -> &'static str {
     "#!/bin/sh\n[ \"$1\" = -m ] && echo x86_64 || echo Linux\n"
 }
 
@@ -452,16 +328,53 @@ fn machines_that_it_does_not_run_on_are_told_so() {
 
 #[test]
 fn where_releases_are_must_be_known() {
-    Machine::with(&["curl"]).tool("uname", x86()).refuses(&[], &["does not say where the releases are"]);
-    let machine = Machine::with(&["curl"]).tool("uname", x86()).variable("HOME", "");
+    let bare = || Machine::with(&["curl"]).tool("uname", x86());
+    bare().refuses(&[], &["does not say where the releases are", "set ONECARD_REPOSITORY to the address"]);
+    for wrong in ["ftp://example.org/a/b", "a/b/c", "onecard"] {
+        let machine = bare().variable("ONECARD_REPOSITORY", wrong);
+        machine.refuses(&[], &["hint: "]);
+    }
+    let machine = bare().variable("HOME", "");
     machine.refuses(&["--from", "http://127.0.0.1:1"], &["HOME is not set"]);
     Machine::with(&["curl"]).refuses(&["--nonsense"], &["unknown option --nonsense"]);
+    // An address as a browser shows it.
+    let release = Release::serve(release_of(PROGRAM));
+    let address = release.url();
+    let machine = bare().variable("ONECARD_REPOSITORY", address.replace("/releases", "/someone/onecard/"));
+    let refused = machine.install(&[]);
+    assert!(refused.said.contains("/someone/onecard/releases/latest/download"), "{}", refused.said);
+}
+
+/// A checkout knows where it came from.
+#[test]
+fn a_checkout_takes_the_releases_of_its_origin() {
+    for (origin, address) in [
+        ("git@git.example:some-one/onecard.git", "https://git.example/some-one/onecard"),
+        ("ssh://git@git.example/some-one/onecard", "https://git.example/some-one/onecard"),
+        ("https://git.example/some-one/onecard.git/", "https://git.example/some-one/onecard"),
+    ] {
+        let checkout = tempfile::tempdir().unwrap();
+        fs::create_dir(checkout.path().join(".github")).unwrap();
+        let script = checkout.path().join(".github/install.sh");
+        fs::copy(top().join(".github/install.sh"), &script).unwrap();
+        let git = |args: &[&str]| {
+            assert!(Command::new("git").args(args).current_dir(checkout.path()).status().unwrap().success());
+        };
+        git(&["init", "-q"]);
+        git(&["remote", "add", "origin", origin]);
+        // Says what it is asked for, downloads nothing.
+        let asked = "#!/bin/sh\necho \"$*\" >&2\nexit 6\n";
+        let machine = Machine::with(&["git"]).tool("uname", x86()).tool("curl", asked);
+        let outcome = machine.install_by(&script, &[]);
+        assert_eq!(outcome.status, 1, "{}", outcome.said);
+        let wanted = format!("{address}/releases/latest/download/SHA256SUMS");
+        assert!(outcome.said.contains(&wanted), "{origin}: {}", outcome.said);
+    }
 }
 
 #[test]
 fn a_script_that_arrives_cut_off_does_nothing() {
-    let script =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/install.sh")).unwrap();
+    let script = fs::read_to_string(top().join(".github/install.sh")).unwrap();
     let release = Release::serve(release_of(PROGRAM));
     let ends: Vec<usize> = script.match_indices('\n').map(|(at, _)| at).filter(|at| at % 7 == 0).collect();
     assert!(ends.len() > 10);
