@@ -102,7 +102,7 @@ fn training(asked: &Asked, plan: &Plan, swaps: &mut Vec<Swap>) {
         let meaning = Message::new("assumed-autocast");
         exchange(swaps, plan, "autocast", meaning, (&plan.autocast, &other), |plan| plan.autocast = other);
     }
-    if asked.gradient_checkpointing.is_none() {
+    if asked.checkpointing().is_none() {
         let other = !plan.gradient_checkpointing;
         let meaning = Message::new("assumed-checkpointing");
         let values = (&plan.gradient_checkpointing, &other);

@@ -1,51 +1,13 @@
 //! From what was asked to a complete plan: defaults by method, model and stack.
 
 use super::checks;
-use super::plan::{
-    Attention, Autocast, LoraTargets, LossKernel, Method, Optimizer, Plan, Quant, Solve, Stack, Task,
-};
+use super::plan::{Attention, Autocast, LoraTargets, Method, Plan, Quant, Task};
 use super::stacks::{self, Setting};
 use crate::model::DType;
 use crate::model::diffusion::LORA_TARGETS;
 use crate::words::Problem;
 
-/// What was typed; everything that was not is `None`.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Asked {
-    pub method: Option<Method>,
-    pub task: Option<Task>,
-    pub seq: Option<u64>,
-    pub batch: Option<u64>,
-    pub grad_accum: Option<u64>,
-    pub resolution: Option<u64>,
-    pub param_dtype: Option<DType>,
-    pub autocast: Option<Autocast>,
-    pub quant: Option<Quant>,
-    pub double_quant: Option<bool>,
-    pub optimizer: Option<Optimizer>,
-    pub gradient_checkpointing: Option<bool>,
-    pub attention: Option<Attention>,
-    pub lora_rank: Option<u64>,
-    pub lora_targets: Option<LoraTargets>,
-    pub lora_dropout: Option<f64>,
-    pub stack: Option<Stack>,
-    pub loss: Option<LossKernel>,
-    pub generate: Option<u64>,
-    pub gpus: Option<u64>,
-    pub zero: Option<u8>,
-    pub fsdp: bool,
-    pub gpu: Vec<String>,
-    pub memory_limit: Option<f64>,
-    pub solve: Option<Solve>,
-    pub steps: Option<u64>,
-    pub epochs: Option<f64>,
-    pub samples: Option<u64>,
-    pub tokens: Option<u64>,
-    pub deadline: Option<f64>,
-    pub price: Option<f64>,
-    pub currency: Option<String>,
-    pub calibrate: Option<String>,
-}
+pub use super::plan::Asked;
 
 /// What the model itself says about how it is used.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -92,7 +54,7 @@ pub fn resolve(asked: &Asked, model: &ModelFacts) -> Result<Plan, Problem> {
     });
     let optimizer = asked.optimizer.unwrap_or_else(|| stacks::optimizer(stack));
     let loss = asked.loss.unwrap_or_else(|| stacks::loss(stack));
-    let checkpointing = asked.gradient_checkpointing.unwrap_or_else(|| stacks::checkpoints(method, stack));
+    let checkpointing = asked.checkpointing().unwrap_or_else(|| stacks::checkpoints(method, stack));
     let four_bit = matches!(quant, Quant::Nf4 | Quant::Fp4);
     Ok(Plan {
         method,
@@ -136,7 +98,7 @@ pub fn resolve(asked: &Asked, model: &ModelFacts) -> Result<Plan, Problem> {
         deadline: asked.deadline,
         price: asked.price,
         currency: asked.currency.clone(),
-        calibrate: asked.calibrate.clone(),
+        calibrate: asked.calibrate.as_ref().map(|path| path.display().to_string()),
         habits: stacks::habits(Setting {
             stack,
             method,

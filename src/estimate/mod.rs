@@ -13,6 +13,7 @@ pub mod engine;
 mod families;
 pub mod fit;
 pub mod flops;
+mod habits;
 pub mod outcome;
 pub mod plan;
 pub mod question;

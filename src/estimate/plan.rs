@@ -1,10 +1,17 @@
-//! The plan: every setting of a run that its memory and time depend on, resolved. Nothing deeper fills a default.
+//! The plan: what was asked of a run, and every setting that its memory and time depend on, resolved. Nothing deeper
+//! fills a default. A new flag is a field of [`Asked`] and one of [`Plan`] here, and a line of `defaults::resolve`.
 //!
 //! Keys are the command line's flags in snake case; values are spelled as they are typed.
 
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use serde::{Deserialize, Serialize};
 
 use crate::model::DType;
+use crate::words::{Problem, typed};
+
+pub use super::habits::{CheckpointFlavour, Habits, OptimizerImpl};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -138,25 +145,6 @@ pub enum Solve {
     Seq,
 }
 
-/// How `optimizer.step()` walks the parameters: `foreach` holds temporaries as large as all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OptimizerImpl {
-    Foreach,
-    Fused,
-    /// One parameter after the other
-    Loop,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CheckpointFlavour {
-    NonReentrant,
-    Reentrant,
-    /// Block inputs wait in host memory (Unsloth)
-    Offloaded,
-}
-
 /// `PEFT`'s `target_modules`: `all-linear`, or names of linear layers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
@@ -187,28 +175,115 @@ impl From<LoraTargets> for String {
     }
 }
 
-/// What a stack does without being asked: no flag of ours, but gibibytes of difference.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a habit of its own")]
-pub struct Habits {
-    pub optimizer_impl: OptimizerImpl,
-    /// The model's outputs (the logits) stay alive while backward runs.
-    pub keep_outputs: bool,
-    /// They do so until the next step's take their name: a loop in the body of a script, not in a function.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub outputs_outlive_step: bool,
-    /// The model's cache of keys and values is filled in training too (`use_cache`, on in most configs, off in Trainer).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub training_cache: bool,
-    /// Tokens of one slice of a chunked loss.
-    pub loss_chunk_tokens: Option<u64>,
-    /// accelerate's wrapper: outputs are converted to fp32 at the end of an autocast forward pass.
-    pub fp32_outputs: bool,
-    /// `prepare_model_for_kbit_training`: what is not quantized becomes fp32. Without it, it is `param_dtype`.
-    pub kbit_upcast: bool,
-    /// What adapters are held in.
-    pub adapter_dtype: DType,
-    pub checkpointing: CheckpointFlavour,
+// No doc comments on the fields: clap would take them for help, which the catalogues hold.
+/// What was typed; everything that was not is `None`. Its keys are those of [`Plan`], so that the plan of a document
+/// can be read as what was asked, whatever release wrote it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, clap::Args)]
+#[serde(default)]
+pub struct Asked {
+    #[arg(long, value_enum, value_name = "METHOD", help_heading = "help-heading-run")]
+    pub method: Option<Method>,
+    #[arg(long, value_enum, value_name = "TASK", help_heading = "help-heading-run")]
+    pub task: Option<Task>,
+    #[arg(long, value_parser = typed::whole, value_name = "TOKENS", help_heading = "help-heading-run")]
+    pub seq: Option<u64>,
+    #[arg(long, value_parser = typed::whole, value_name = "N", help_heading = "help-heading-run")]
+    pub batch: Option<u64>,
+    #[arg(long, value_parser = typed::whole, value_name = "N", help_heading = "help-heading-run")]
+    pub grad_accum: Option<u64>,
+    #[arg(long, value_parser = typed::whole, value_name = "PIXELS", help_heading = "help-heading-run")]
+    pub resolution: Option<u64>,
+    #[arg(long, value_parser = typed::whole, value_name = "TOKENS", help_heading = "help-heading-run")]
+    pub generate: Option<u64>,
+
+    #[arg(long, value_name = "DTYPE", value_parser = float_dtypes(), help_heading = "help-heading-precision")]
+    pub param_dtype: Option<DType>,
+    #[arg(long, value_enum, value_name = "DTYPE", help_heading = "help-heading-precision")]
+    pub autocast: Option<Autocast>,
+    #[arg(long, value_enum, value_name = "FORMAT", help_heading = "help-heading-precision")]
+    pub quant: Option<Quant>,
+    #[arg(
+        id = "no_double_quant",
+        long = "no-double-quant",
+        num_args = 0,
+        default_missing_value = "false",
+        help_heading = "help-heading-precision"
+    )]
+    pub double_quant: Option<bool>,
+
+    #[arg(long, value_enum, value_name = "NAME", help_heading = "help-heading-training")]
+    pub optimizer: Option<Optimizer>,
+    #[arg(
+        long,
+        num_args = 0,
+        default_missing_value = "true",
+        overrides_with = "no_gradient_checkpointing",
+        help_heading = "help-heading-training"
+    )]
+    pub gradient_checkpointing: Option<bool>,
+    #[arg(long, help_heading = "help-heading-training")]
+    #[serde(skip)]
+    pub no_gradient_checkpointing: bool,
+    #[arg(long, value_enum, value_name = "KERNEL", help_heading = "help-heading-training")]
+    pub attention: Option<Attention>,
+    #[arg(long, value_parser = typed::whole, value_name = "RANK", help_heading = "help-heading-training")]
+    pub lora_rank: Option<u64>,
+    #[arg(long, value_name = "NAMES", value_parser = targets, help_heading = "help-heading-training")]
+    pub lora_targets: Option<LoraTargets>,
+    #[arg(long, value_parser = typed::number, value_name = "RATIO", help_heading = "help-heading-training")]
+    pub lora_dropout: Option<f64>,
+    #[arg(long, value_enum, value_name = "STACK", help_heading = "help-heading-training")]
+    pub stack: Option<Stack>,
+    #[arg(long, value_enum, value_name = "KERNEL", help_heading = "help-heading-training")]
+    pub loss: Option<LossKernel>,
+
+    #[arg(long, value_name = "GPU", help_heading = "help-heading-gpu")]
+    pub gpu: Vec<String>,
+    #[arg(long, value_parser = typed::whole, value_name = "N", help_heading = "help-heading-gpu")]
+    pub gpus: Option<u64>,
+    #[arg(long, value_name = "STAGE", value_parser = clap::value_parser!(u8).range(0..=3), help_heading = "help-heading-gpu")]
+    pub zero: Option<u8>,
+    #[arg(long, help_heading = "help-heading-gpu")]
+    pub fsdp: bool,
+    #[arg(long, value_name = "SHARE", value_parser = typed::share, help_heading = "help-heading-gpu")]
+    pub memory_limit: Option<f64>,
+    #[arg(long, value_enum, value_name = "WHAT", help_heading = "help-heading-gpu")]
+    pub solve: Option<Solve>,
+
+    #[arg(long, value_parser = typed::whole, value_name = "N", help_heading = "help-heading-time")]
+    pub steps: Option<u64>,
+    #[arg(long, value_parser = typed::number, value_name = "N", help_heading = "help-heading-time")]
+    pub epochs: Option<f64>,
+    #[arg(long, value_parser = typed::whole, value_name = "N", help_heading = "help-heading-time")]
+    pub samples: Option<u64>,
+    #[arg(long, value_name = "COUNT", value_parser = typed::count, help_heading = "help-heading-time")]
+    pub tokens: Option<u64>,
+    #[arg(long, value_name = "TIME", value_parser = typed::seconds, help_heading = "help-heading-time")]
+    pub deadline: Option<f64>,
+    #[arg(long, value_parser = typed::number, value_name = "PRICE", help_heading = "help-heading-time")]
+    pub price: Option<f64>,
+    #[arg(long, value_name = "CODE", help_heading = "help-heading-time")]
+    pub currency: Option<String>,
+
+    #[arg(long, value_name = "PROBE", help_heading = "help-heading-calibration")]
+    pub calibrate: Option<PathBuf>,
+}
+
+impl Asked {
+    /// Whichever of the two flags was typed; what was set later goes before `--no-gradient-checkpointing`.
+    pub fn checkpointing(&self) -> Option<bool> {
+        self.gradient_checkpointing.or(self.no_gradient_checkpointing.then_some(false))
+    }
+}
+
+fn float_dtypes() -> impl clap::builder::TypedValueParser<Value = DType> {
+    PossibleValuesParser::new(["fp32", "bf16", "fp16"])
+        .map(|text| text.parse().expect("each possible value is a dtype"))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "clap asks a value parser for a result")]
+fn targets(text: &str) -> Result<LoraTargets, Problem> {
+    Ok(LoraTargets::from(text.to_owned()))
 }
 
 /// A run to be estimated.

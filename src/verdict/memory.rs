@@ -4,6 +4,7 @@
 use super::case::{Case, UsedGpu};
 use super::evidence::{Failure, Held, Probe};
 use super::{Cite, Fact, Figure, Status};
+use crate::estimate::plan::Method;
 use crate::units::Bytes;
 use crate::words::{Arg, Message};
 
@@ -13,7 +14,7 @@ pub(super) const MEMORY_FAILURES: &[&str] =
 
 pub(super) fn real_step(case: &Case<'_>) -> Option<(Status, Fact)> {
     let plan = case.evidence.estimate.as_ref().and_then(|estimate| estimate.body.plan.as_ref());
-    if plan.is_some_and(|plan| plan.method.as_deref() == Some("inference")) {
+    if plan.is_some_and(|plan| plan.method == Some(Method::Inference)) {
         return None;
     }
     if case.probes().is_empty() {

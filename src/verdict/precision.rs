@@ -7,7 +7,9 @@ use super::case::Case;
 use super::dtype;
 use super::evidence::{Held, Probe, Torch};
 use super::{Cite, Fact, Figure, Status};
+use crate::estimate::plan::Autocast;
 use crate::gpu::Precision;
+use crate::model::DType;
 use crate::words::Message;
 
 /// Where the answer to "what is needed" comes from: asked, planned, or what the run computed in.
@@ -18,11 +20,12 @@ fn needed(case: &Case<'_>) -> Option<(Precision, Option<Cite>)> {
     if let Some(estimate) = &case.evidence.estimate
         && let Some(plan) = &estimate.body.plan
     {
-        let autocast = plan.autocast.as_deref().and_then(dtype::from_name);
+        let format = |dtype: DType| dtype::from_name(dtype.name());
+        let autocast = plan.autocast.and_then(Autocast::dtype).and_then(format);
         if let Some(need) = autocast {
             return Some((need, Some(estimate.cite("/plan/autocast"))));
         }
-        if let Some(need) = plan.param_dtype.as_deref().and_then(dtype::from_name) {
+        if let Some(need) = plan.param_dtype.and_then(format) {
             return Some((need, Some(estimate.cite("/plan/param_dtype"))));
         }
     }

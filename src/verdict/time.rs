@@ -6,6 +6,7 @@ use super::evidence::{Held, Probe};
 use super::memory::ended_badly;
 use super::projection::{Unseen, planned_steps, slowest};
 use super::{Fact, Figure, Status, precision};
+use crate::estimate::plan::Method;
 use crate::gpu::Precision;
 use crate::words::{Arg, Message};
 
@@ -160,7 +161,7 @@ fn flops_per_token(case: &Case<'_>, probe: &Held<Probe>) -> Option<f64> {
     let estimate = case.evidence.estimate.as_ref().map(|estimate| &estimate.body);
     let model = estimate.and_then(|estimate| estimate.model.as_ref());
     let plan = estimate.and_then(|estimate| estimate.plan.as_ref());
-    let quantized = plan.is_some_and(|plan| plan.method.as_deref() == Some("qlora"));
+    let quantized = plan.is_some_and(|plan| plan.method == Some(Method::Qlora));
     let seen = torch.and_then(|torch| torch.parameters).filter(|_| !quantized);
     let all = model.and_then(|model| model.active_params.or(model.params)).or(seen)?;
     let trained = model

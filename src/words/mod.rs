@@ -8,6 +8,7 @@
 mod again;
 mod catalog;
 mod lang;
+pub mod typed;
 mod wrap;
 
 use std::borrow::Cow;

@@ -1,6 +1,5 @@
 //! `onecard estimate`: what the run needs, whether it fits, and what would make it fit.
 
-mod ask;
 mod gpus;
 mod memo;
 mod probed;
@@ -40,7 +39,7 @@ fn exit_of(body: &EstimateBody) -> Exit {
 }
 
 fn body(args: &EstimateArgs) -> Result<EstimateBody, Problem> {
-    let mut asked = ask::asked(args);
+    let mut asked = args.asked.clone();
     let mut subject = subject::find(args)?;
     subject.complete(&mut asked);
     subject.for_task(asked.task)?;
@@ -51,7 +50,8 @@ fn body(args: &EstimateArgs) -> Result<EstimateBody, Problem> {
     let mut gaps = Vec::new();
     let cards = gpus::cards(&asked.gpu, &mut gaps)?;
     let memo = Memo::new(&subject);
-    let probed = args.calibrate.as_ref().map(|path| probed::read(path, args, &asked, &facts, subject.params));
+    let probed =
+        asked.calibrate.as_ref().map(|path| probed::read(path, args, &asked, &facts, subject.params));
     let probed = probed.transpose()?;
     let corrected = |plan: &Plan, card: Option<&Card>| {
         let estimate = memo.estimate(plan, card);

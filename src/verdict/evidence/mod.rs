@@ -15,7 +15,7 @@ use crate::words::Message;
 
 use super::Cite;
 
-pub use estimate::{AdviceRow, Estimate, EstimatedTime, FitRow, LedgerRow, Model, MomentRow, Peak, Plan};
+pub use estimate::{AdviceRow, Estimate, EstimatedTime, FitRow, LedgerRow, Model, MomentRow, Peak};
 pub use probe::{
     CheckpointSeen, Context, Drift, Failure, Loss, Outcome, PauseTotal, Point, Probe, ProbeGpu, Stalls,
     StepPoint, StepSeconds, Steps, Torch, TorchGpu, Unidentified,
