@@ -1,15 +1,21 @@
 //! What cannot be meant: figures out of range and flags that contradict each other.
 
-use super::defaults::{Asked, ModelFacts};
-use super::plan::{LoraTargets, Method, Quant, Task};
+use super::defaults::{Asked, ModelFacts, task_of};
+use super::plan::{Attention, LoraTargets, Method, Plan, Quant, Solve, Stack, Task};
+use crate::model::DType;
 use crate::words::{Message, Problem};
 
 /// The first thing in `asked` that no run could do.
 pub(super) fn refuse(asked: &Asked, model: &ModelFacts) -> Result<(), Problem> {
     at_least_one(asked)?;
     let method = asked.method.unwrap_or_default();
-    let task = asked.task.or(model.task).unwrap_or(Task::CausalLm);
+    let task = task_of(asked, model);
     method_and_weights(asked, method)?;
+    if asked.generate.is_some() && (method != Method::Inference || task == Task::Vision && !model.diffusion) {
+        let id = if task == Task::Vision && !model.diffusion { "images" } else { "training" };
+        return Err(Problem::new(Message::keyed("estimate-generate-in-", id))
+            .hint(Message::keyed("estimate-generate-in-", &format!("{id}-hint"))));
+    }
     if task == Task::Vision {
         images(asked, model, method)?;
     }
@@ -17,6 +23,16 @@ pub(super) fn refuse(asked: &Asked, model: &ModelFacts) -> Result<(), Problem> {
     adapters(asked, method)?;
     several_gpus(asked)?;
     length(asked)
+}
+
+/// What contradicts itself only once defaults are filled in.
+pub(super) fn refuse_plan(asked: &Asked, plan: &Plan) -> Result<(), Problem> {
+    let computed = plan.autocast.dtype().unwrap_or(plan.param_dtype);
+    if asked.attention == Some(Attention::Flash) && computed == DType::Fp32 && plan.task != Task::Vision {
+        return Err(Problem::new(Message::new("estimate-flash-in-fp32"))
+            .hint(Message::new("estimate-flash-in-fp32-hint")));
+    }
+    Ok(())
 }
 
 fn at_least_one(asked: &Asked) -> Result<(), Problem> {
@@ -30,6 +46,7 @@ fn at_least_one(asked: &Asked) -> Result<(), Problem> {
         ("--steps", asked.steps),
         ("--samples", asked.samples),
         ("--tokens", asked.tokens),
+        ("--generate", asked.generate),
     ];
     for (flag, value) in counts {
         if value == Some(0) {
@@ -77,6 +94,18 @@ fn images(asked: &Asked, model: &ModelFacts, method: Method) -> Result<(), Probl
     if method == Method::Lora && !model.diffusion {
         let what = Message::new("estimate-adapters-of-images").with("method", "lora");
         return Err(Problem::new(what).hint(Message::new("estimate-adapters-of-images-hint")));
+    }
+    if let Some(stack) = asked.stack.filter(|stack| !matches!(stack, Stack::Plain | Stack::Trainer)) {
+        let name = clap::ValueEnum::to_possible_value(&stack).map(|value| value.get_name().to_owned());
+        return Err(Problem::new(
+            Message::new("estimate-stack-of-images").with("stack", name.unwrap_or_default()),
+        )
+        .hint(Message::new("estimate-stack-of-images-hint")));
+    }
+    if asked.solve == Some(Solve::Seq) || asked.tokens.is_some() {
+        let flag = if asked.tokens.is_some() { "--tokens" } else { "--solve seq" };
+        return Err(Problem::new(Message::new("estimate-tokens-of-images").with("flag", flag))
+            .hint(Message::new("estimate-tokens-of-images-hint")));
     }
     if quantized {
         return Err(Problem::new(Message::new("estimate-quantized-images"))

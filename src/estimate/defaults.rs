@@ -22,11 +22,17 @@ pub struct ModelFacts {
     pub stored_dtype: Option<DType>,
     /// Latent diffusion, trained as diffusers' scripts do.
     pub diffusion: bool,
+    /// An image network that can recompute its blocks.
+    pub checkpoints: bool,
+    /// The family's code has eager attention and nothing else.
+    pub only_eager: bool,
 }
 
 pub const DEFAULT_SEQ: u64 = 2048;
 pub const DEFAULT_LORA_RANK: u64 = 16;
 pub const DEFAULT_GENERATE: u64 = 32;
+/// Denoising steps of diffusers' pipelines (`num_inference_steps`).
+pub const DEFAULT_DENOISING_STEPS: u64 = 50;
 pub const DEFAULT_MEMORY_LIMIT: f64 = 0.85;
 
 /// The complete plan, or the first contradiction in what was asked.
@@ -34,10 +40,15 @@ pub fn resolve(asked: &Asked, model: &ModelFacts) -> Result<Plan, Problem> {
     checks::refuse(asked, model)?;
     let stack = asked.stack.unwrap_or_default();
     let method = asked.method.unwrap_or_default();
-    let task = asked.task.or(model.task).unwrap_or(Task::CausalLm);
+    let task = task_of(asked, model);
     let adapters = matches!(method, Method::Lora | Method::Qlora);
     let vision = task == Task::Vision;
-    let generate = (method == Method::Inference).then(|| asked.generate.unwrap_or(DEFAULT_GENERATE));
+    let usual = match (model.diffusion, vision) {
+        (true, _) => Some(DEFAULT_DENOISING_STEPS),
+        (false, true) => None,
+        (false, false) => Some(DEFAULT_GENERATE),
+    };
+    let generate = if method == Method::Inference { asked.generate.or(usual) } else { None };
     let seq = (!vision).then(|| {
         let room = model.max_seq.map(|max| max.saturating_sub(generate.unwrap_or(0)).max(1));
         asked.seq.unwrap_or_else(|| room.map_or(DEFAULT_SEQ, |max| max.min(DEFAULT_SEQ)))
@@ -56,7 +67,7 @@ pub fn resolve(asked: &Asked, model: &ModelFacts) -> Result<Plan, Problem> {
     let loss = asked.loss.unwrap_or_else(|| stacks::loss(stack));
     let checkpointing = asked.checkpointing().unwrap_or_else(|| stacks::checkpoints(method, stack));
     let four_bit = matches!(quant, Quant::Nf4 | Quant::Fp4);
-    Ok(Plan {
+    let plan = Plan {
         method,
         task,
         seq,
@@ -68,7 +79,9 @@ pub fn resolve(asked: &Asked, model: &ModelFacts) -> Result<Plan, Problem> {
         quant,
         double_quant: four_bit && asked.double_quant.unwrap_or(true),
         optimizer,
-        gradient_checkpointing: checkpointing && method != Method::Inference,
+        gradient_checkpointing: checkpointing
+            && method != Method::Inference
+            && (!vision || model.checkpoints || model.diffusion),
         attention: asked.attention.unwrap_or(Attention::Sdpa),
         lora_rank: adapters.then(|| asked.lora_rank.unwrap_or(DEFAULT_LORA_RANK)),
         lora_targets: adapters.then(|| {
@@ -109,7 +122,17 @@ pub fn resolve(asked: &Asked, model: &ModelFacts) -> Result<Plan, Problem> {
             tokens: seq.unwrap_or(1).saturating_mul(batch),
             vocab: model.vocab,
         }),
-    })
+    };
+    checks::refuse_plan(asked, &plan)?;
+    Ok(plan)
+}
+
+/// Classes of an image are what an image network is for.
+pub(super) fn task_of(asked: &Asked, model: &ModelFacts) -> Task {
+    match (asked.task, model.task) {
+        (Some(Task::Classification), Some(Task::Vision)) => Task::Vision,
+        (asked, model) => asked.or(model).unwrap_or(Task::CausalLm),
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod families;
 pub mod fit;
 pub mod flops;
 mod habits;
+mod ignored;
 pub mod outcome;
 pub mod plan;
 pub mod question;
@@ -29,5 +30,6 @@ mod uncertainty;
 
 pub use body::EstimateBody;
 pub use engine::{DeviceProfile, Simulated, estimate, present, simulated};
+pub use families::only_eager;
 pub use outcome::{Estimate, LedgerRow, Moment, MomentBytes, Peak};
 pub use plan::Plan;

@@ -9,6 +9,7 @@ use super::card::{Card, MemoryBasis};
 use super::defaults::Asked;
 use super::fit::{Fit, judge};
 use super::flops::Work;
+use super::ignored;
 use super::outcome::Estimate;
 use super::plan::{Plan, Solve};
 use super::question::{Answer, Question};
@@ -86,9 +87,7 @@ pub fn report(inputs: Inputs<'_>) -> Result<EstimateBody, Problem> {
     }
     memory_notes(inputs.cards, &mut notes);
     precision_notes(&now.plan, inputs.cards, &mut notes);
-    if now.plan.price.is_some() && steps_of(&now.plan).is_none() {
-        notes.push(Message::new("note-price-without-length"));
-    }
+    notes.extend(ignored::notes(question, &now, inputs.rule.is_some(), inputs.cards.len()));
     let trainable = inputs.model.trainable_params.unwrap_or_else(|| trained(&now, inputs.model.params));
     let counts = Counts {
         params: inputs.model.params,

@@ -13,7 +13,7 @@
 //! - NCCL holds send and receive buffers of 4 MiB (`NCCL_BUFFSIZE`) for each of 2 to 32 channels.
 
 use super::outcome::{Estimate, LedgerRow, Moment, Peak};
-use super::plan::{Autocast, Method, Plan};
+use super::plan::{Autocast, Method, Plan, Task};
 use crate::model::DType;
 use crate::units::{ByteRange, Bytes, MIB, Span};
 use crate::words::Message;
@@ -47,6 +47,12 @@ pub fn shard(estimate: &Estimate, plan: &Plan, units: Units) -> Estimate {
         return estimate.clone();
     }
     let ranks = plan.gpus as f64;
+    if !plan.trains() && plan.task == Task::Vision {
+        // Nobody splits these: each GPU holds the whole network.
+        let mut whole = estimate.clone();
+        whole.notes.push(Message::new("note-one-rank"));
+        return whole;
+    }
     let division = if !plan.trains() {
         inference(ranks)
     } else if plan.zero > 0 {

@@ -197,7 +197,7 @@ pub fn time(plan: &Plan, work: &Work, card: &Card, pace: Option<Pace>) -> Result
         expected: at(products.expected, moved.expected, LAUNCH.expected, 1.0),
         high: at(products.low, moved.low, LAUNCH.high, 1.0),
     };
-    if let Some(generate) = plan.generate {
+    if let Some(generate) = plan.generate.filter(|_| !work.images) {
         let token = |share: f64, launch: f64| {
             (work.decode_bytes / (bandwidth * share)).max(work.decode_kernels * launch) * generate as f64
         };
@@ -242,6 +242,7 @@ pub fn time(plan: &Plan, work: &Work, card: &Card, pace: Option<Pace>) -> Result
 }
 
 fn tokens_per_second(plan: &Plan, step: Span<f64>) -> Option<Span<f64>> {
+    plan.seq?;
     let tokens = match plan.generate {
         Some(generate) => plan.batch * generate,
         None => plan.tokens_per_batch()? * plan.grad_accum * plan.gpus,

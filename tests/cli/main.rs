@@ -4,6 +4,7 @@ mod chinese;
 mod common;
 mod env;
 mod estimate;
+mod estimate_ignored;
 #[cfg(target_os = "linux")]
 mod probe;
 mod readme;

@@ -47,6 +47,7 @@ fn body(args: &EstimateArgs) -> Result<EstimateBody, Problem> {
     let facts = subject.facts();
     // Contradictions are told before anything is looked up.
     let plan = resolve(&asked, &facts)?;
+    subject.adapts(&plan)?;
     let mut gaps = Vec::new();
     let cards = gpus::cards(&asked.gpu, &mut gaps)?;
     let memo = Memo::new(&subject);

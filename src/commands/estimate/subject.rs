@@ -4,6 +4,7 @@ use crate::adapters::models::{self, HubSettings};
 use crate::cli::EstimateArgs;
 use crate::estimate::body::ModelSummary;
 use crate::estimate::defaults::{Asked, ModelFacts};
+use crate::estimate::only_eager;
 use crate::estimate::plan::{LoraTargets, Method, Plan, Task};
 use crate::estimate::sharding::Units;
 use crate::model::diffusion::Pipeline;
@@ -91,6 +92,19 @@ impl Subject {
         }
     }
 
+    /// Adapters need something to stand beside.
+    pub(super) fn adapts(&self, plan: &Plan) -> Result<(), Problem> {
+        let (Some(shape), Some(LoraTargets::Named(names))) = (&self.shape, &plan.lora_targets) else {
+            return Ok(());
+        };
+        let counted = counted(&LoraTargets::Named(names.clone()));
+        if shape.lora_params_per_rank(&counted) > 0 {
+            return Ok(());
+        }
+        let what = Message::new("estimate-targets-unknown").with("names", names.join(","));
+        Err(Problem::new(what).hint(Message::new("estimate-targets-unknown-hint")))
+    }
+
     pub(super) fn facts(&self) -> ModelFacts {
         let Some(shape) = &self.shape else { return ModelFacts::default() };
         ModelFacts {
@@ -103,6 +117,9 @@ impl Subject {
                 .map(|net| net.resolution)
                 .or(shape.pipeline.as_ref().map(Pipeline::resolution)),
             diffusion: shape.kind == Kind::Diffusion,
+            checkpoints: shape.kind == Kind::Diffusion
+                || shape.net.as_ref().is_some_and(|net| !net.segments.is_empty()),
+            only_eager: only_eager(&shape.model_type),
             stored_dtype: shape.stored_dtype,
         }
     }

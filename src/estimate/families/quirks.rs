@@ -105,7 +105,7 @@ impl Quirks {
 }
 
 /// Families whose modelling file offers no `scaled_dot_product_attention` (`_supports_sdpa`).
-pub(crate) fn only_eager(model_type: &str) -> bool {
+pub fn only_eager(model_type: &str) -> bool {
     matches!(
         model_type,
         "gptj"

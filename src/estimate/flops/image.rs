@@ -164,11 +164,41 @@ fn forward(pass: &Pass) -> Work {
     }
 }
 
-/// A training step: the U-Net forward and backward, autoencoder and text encoders forward. How many steps an image takes
-/// is the caller's choice, so inference has no time.
-pub(super) fn denoising(pipeline: &Pipeline, plan: &Plan, trainable: f64) -> Option<Work> {
+impl Work {
+    /// `times` as much as `other` on top.
+    fn beside(&mut self, other: &Work, times: f64) {
+        self.flops += other.flops * times;
+        self.attention_flops += other.attention_flops * times;
+        self.moved_bytes += other.moved_bytes * times;
+        self.weight_bytes += other.weight_bytes * times;
+        self.kernels += other.kernels * times;
+    }
+}
+
+/// A request: prompts encoded once, with and without text for guidance; so many denoising steps of both; the autoencoder.
+fn drawing(pipeline: &Pipeline, plan: &Plan) -> Work {
+    let (compute, wide) = widths(plan);
+    let batch = plan.batch as f64;
+    let resolution = plan.resolution.unwrap_or_else(|| pipeline.resolution());
+    let latent = resolution / pipeline.factor.max(1);
+    let walk =
+        |net, batch, resolution| forward(&Walk { net, batch, resolution, compute, wide, lora: None }.pass());
+    let steps = plan.generate.unwrap_or(1) as f64;
+    let mut work = Work { tf32: tf32(&pipeline.unet, plan), images: true, ..Work::default() };
+    for net in &pipeline.texts {
+        work.beside(&walk(net, 2.0 * batch, PROMPT), 1.0);
+    }
+    work.beside(&walk(&pipeline.unet, 2.0 * batch, latent), steps);
+    if let Some(decoder) = &pipeline.decoder {
+        work.beside(&walk(decoder, batch, latent), 1.0);
+    }
+    work
+}
+
+/// A training step: the U-Net forward and backward, autoencoder and text encoders forward. In inference a request.
+pub(super) fn denoising(pipeline: &Pipeline, plan: &Plan, trainable: f64) -> Work {
     if !plan.trains() {
-        return None;
+        return drawing(pipeline, plan);
     }
     let (compute, wide) = widths(plan);
     let batch = plan.batch as f64;
@@ -183,22 +213,18 @@ pub(super) fn denoising(pipeline: &Pipeline, plan: &Plan, trainable: f64) -> Opt
     let frozen = frozen.chain(pipeline.encoder.as_ref().map(|net| (net, resolution))).filter(|_| !encoded);
     for (net, resolution) in frozen {
         let beside = forward(&Walk { net, batch, resolution, compute, wide, lora: None }.pass());
-        work.flops += beside.flops;
-        work.attention_flops += beside.attention_flops;
-        work.moved_bytes += beside.moved_bytes;
-        work.weight_bytes += beside.weight_bytes;
-        work.kernels += beside.kernels;
+        work.beside(&beside, 1.0);
     }
     work.tf32 = tf32(&pipeline.unet, plan);
     work.images = true;
-    Some(work)
+    work
 }
 
 /// The work of a shape that is no stack of layers.
 pub(super) fn of(shape: &ModelShape, plan: &Plan, trainable: u64) -> Option<Work> {
     match (&shape.net, &shape.pipeline) {
         (Some(net), _) => Some(network(net, plan, trainable as f64)),
-        (None, Some(pipeline)) => denoising(pipeline, plan, trainable as f64),
+        (None, Some(pipeline)) => Some(denoising(pipeline, plan, trainable as f64)),
         (None, None) => None,
     }
 }

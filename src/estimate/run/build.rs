@@ -31,7 +31,9 @@ pub(crate) fn build(sim: &Sim, shape: &ModelShape, plan: &Plan, offers: Offers) 
     let make = Make {
         dtype: plan.param_dtype,
         rest_dtype: if upcast { DType::Fp32 } else { plan.param_dtype },
-        trained: plan.method == plan::Method::Full,
+        // Loaded weights want gradients until they are told not to: it is why autocast keeps their casts.
+        trained: plan.method == plan::Method::Full
+            || (plan.method == plan::Method::Inference && plan.autocast.dtype().is_some()),
         storage,
         compute: plan.autocast.dtype().unwrap_or(match plan.param_dtype {
             DType::Fp32 => DType::Bf16,

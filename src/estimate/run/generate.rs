@@ -22,7 +22,7 @@ pub(crate) fn generate(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan
     sim.allocator().reset_peaks();
     sim.allocator().enter(Moment::Loaded);
     let workspace = sim.charged(Category::Workspaces, || sim.empty(workspace, DType::Int8));
-    sim.with_grad(false, || {
+    let request = || {
         let caches = || Rc::new((0..layers).map(|_| RefCell::default()).collect());
         let cache: Rc<Vec<RefCell<KvLayer>>> = caches();
         let crossed: Rc<Vec<RefCell<KvLayer>>> = caches();
@@ -52,7 +52,8 @@ pub(crate) fn generate(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan
             last = if cached { pass(sim, &request, 1, past) } else { pass(sim, &request, past + 1, 0) };
         }
         drop(last);
-    });
+    };
+    sim.with_grad(false, || sim.with_autocast(plan.autocast.dtype(), request));
     let trace = Trace::of(sim);
     drop((inputs, workspace));
     trace

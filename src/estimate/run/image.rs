@@ -23,7 +23,13 @@ pub(crate) fn image(sim: &Sim, net: &Net, plan: &Plan, offers: Offers, workspace
     let resolution = plan.resolution.unwrap_or(net.resolution);
     let net = &net.clone().at(resolution);
     let model = sim.charged(Category::Weights, || ImageNet::new(sim, make, net, None));
-    let view = View { batch: plan.batch, resolution, mode: mode(plan, offers), checkpoint: false, workspace };
+    let view = View {
+        batch: plan.batch,
+        resolution,
+        mode: mode(plan, offers),
+        checkpoint: plan.gradient_checkpointing,
+        workspace,
+    };
     let pixels = plan.batch.saturating_mul(resolution * resolution);
     let labels = match net.goal {
         Goal::Classes => plan.batch,

@@ -62,7 +62,7 @@ fn stages(d: &mut Draft, blocks: [u64; 4], bottleneck: Option<(u64, u64)>, dilat
         for block in 0..count {
             let shrinks = stage > 0 && block == 0 && !(dilated && stage > 1);
             let stride = if shrinks { 2 } else { 1 };
-            let identity = x;
+            let (identity, first) = (x, d.len());
             let mut out = match bottleneck {
                 None => {
                     let out = d.unit(x, Conv::of(c_in, planes, 3).stride(stride), Some(Act::Relu));
@@ -82,6 +82,10 @@ fn stages(d: &mut Draft, blocks: [u64; 4], bottleneck: Option<(u64, u64)>, dilat
             out = d.add(Op::Add { in_place: true }, &[out, shortcut]);
             x = d.act(out, Act::Relu);
             d.name(identity, x);
+            // Segmentation networks come from torchvision alone, which recomputes nothing.
+            if !dilated {
+                d.segment(first);
+            }
             c_in = c_out;
         }
         d.name(entered, x);
@@ -135,7 +139,7 @@ pub(in crate::model) fn convnext(
         }
         let entered = x;
         for _ in 0..count {
-            let input = x;
+            let (input, first) = (x, d.len());
             let mut out = d.conv(x, Conv::depthwise(width, 7, 1).biased());
             // Channels are last in memory from the first norm on: the permutation is a view.
             out = d.add(Op::LayerNorm { width, map: false }, &[out]);
@@ -146,6 +150,7 @@ pub(in crate::model) fn convnext(
             let p = drop * f64::from(number) / (total as f64 - 1.0);
             out = d.add(Op::DropPath { p }, &[out]);
             x = d.add(Op::Add { in_place: true }, &[out, input]);
+            d.segment(first);
             number += 1;
         }
         d.name(entered, x);

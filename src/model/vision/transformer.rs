@@ -44,13 +44,14 @@ pub(in crate::model) fn vit(sizes: &VitSizes, name: &str, classes: u64) -> Net {
     let norm = Op::LayerNorm { width, map: false };
     let entered = x;
     for _ in 0..sizes.layers {
-        let input = x;
+        let (input, first) = (x, d.len());
         let y = d.add(norm.clone(), &[x]);
         let y = d.add(Op::Attention { width, heads: sizes.heads }, &[y]);
         x = d.add(Op::Add { in_place: false }, &[y, x]);
         let y = mlp(&mut d, x, width, sizes.mlp);
         x = d.add(Op::Add { in_place: false }, &[x, y]);
         d.name(input, x);
+        d.segment(first);
     }
     d.name(entered, x);
     x = d.add(norm, &[x]);
@@ -93,7 +94,7 @@ pub(in crate::model) fn swin(
         }
         let entered = x;
         for block in 0..depths[stage] {
-            let input = x;
+            let (input, first) = (x, d.len());
             let p = drop * f64::from(number) / (total as f64 - 1.0);
             let mut y = d.add(Op::LayerNorm { width, map: false }, &[x]);
             let shifted = block % 2 == 1;
@@ -104,6 +105,7 @@ pub(in crate::model) fn swin(
             y = d.add(Op::DropPath { p }, &[y]);
             x = d.add(Op::Add { in_place: false }, &[x, y]);
             d.name(input, x);
+            d.segment(first);
             number += 1;
         }
         d.name(entered, x);
