@@ -13,7 +13,7 @@ pub fn gather(folder: &Path) -> (Facts, Option<NvmlSource>) {
     let root = Root::default();
     let mut gaps = Vec::new();
     let mut facts = Facts {
-        variables: variables(),
+        variables: variables(&root),
         machine: machine::machine(&root, &mut gaps),
         host: Some(machine::host(&root, folder, &mut gaps)),
         ..Facts::default()

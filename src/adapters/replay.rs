@@ -15,6 +15,7 @@ impl ReplaySource {
             driver: body.driver.clone(),
             gpus: body.gpus.clone(),
             pairs: body.pairs.clone(),
+            unreachable: body.unreachable.clone(),
             gaps: body.gaps.clone(),
         };
         ReplaySource { inventory, readings }

@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::files;
-use crate::gpu::stack::{Cuda, Package, Python, Stack, TorchBuild};
+use crate::gpu::stack::{Cuda, Environment, Package, Python, Stack, TorchBuild};
 use crate::units::{Bytes, MIB};
 use crate::words::Message;
 
@@ -68,6 +68,8 @@ const OF_INTEREST: &[&str] = &[
 ];
 const CUDA_PREFIXES: &[&str] = &["nvidia-cublas", "nvidia-cudnn", "nvidia-nccl", "nvidia-cuda-runtime"];
 
+mod pins;
+
 /// `asked` is `--python`.
 pub fn stack(asked: Option<&Path>) -> Stack {
     let Some((path, found_by)) = python_of(asked) else {
@@ -75,6 +77,7 @@ pub fn stack(asked: Option<&Path>) -> Stack {
     };
     let mut python =
         Python { path: path.display().to_string(), found_by: found_by.to_owned(), ..Python::default() };
+    python.not_in = not_in(&path, found_by);
     match ask(&path) {
         Ok(answer) => {
             python.version = Some(answer.version);
@@ -102,6 +105,31 @@ fn python_of(asked: Option<&Path>) -> Option<(PathBuf, &'static str)> {
             let folder = PathBuf::from(std::env::var_os(name)?);
             Some((in_environment(&folder)?, *name))
         })
+    })
+}
+
+/// The environment that is on by its variable while `python` is another one. Either of two that are on is right: a virtual
+/// environment is often made from inside a conda one.
+fn not_in(python: &Path, found_by: &str) -> Option<Environment> {
+    if found_by == "--python" {
+        return None;
+    }
+    let on: Vec<(&str, PathBuf)> = ["VIRTUAL_ENV", "CONDA_PREFIX"]
+        .into_iter()
+        .filter_map(|name| {
+            Some((name, PathBuf::from(std::env::var_os(name).filter(|value| !value.is_empty())?)))
+        })
+        .collect();
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let home = python.parent().map(real);
+    if on.iter().any(|(_, folder)| home.as_ref().is_some_and(|home| home.starts_with(real(folder)))) {
+        return None;
+    }
+    let (variable, folder) = on.into_iter().next()?;
+    Some(Environment {
+        variable: variable.to_owned(),
+        has_python: in_environment(&folder).is_some(),
+        folder: folder.display().to_string(),
     })
 }
 
@@ -197,6 +225,17 @@ fn read(folders: &[PathBuf]) -> Stack {
     let torch =
         folders.iter().map(|folder| folder.join("torch")).find(|folder| folder.join("version.py").is_file());
     stack.torch = torch.and_then(|folder| torch_build(&folder));
+    if let Some(torch) = &mut stack.torch {
+        torch.pinned = pins::of_torch(folders);
+        // Of the libraries only those that are pinned matter; the others were not kept above.
+        for folder in folders {
+            for (name, version) in
+                distributions(folder).into_iter().filter(|(name, _)| torch.pinned.contains_key(name))
+            {
+                stack.packages.entry(name).or_insert_with(|| Package { version, ..Package::default() });
+            }
+        }
+    }
     for (name, package) in &mut stack.packages {
         built_for(name, package, folders);
     }
@@ -241,7 +280,7 @@ fn torch_build(folder: &Path) -> Option<TorchBuild> {
     let version = assigned(&text, "__version__")?;
     let cuda = assigned(&text, "cuda");
     let arch_list = cuda.is_some().then(|| arch_list(folder)).flatten();
-    Some(TorchBuild { version, cuda, hip: assigned(&text, "hip"), arch_list })
+    Some(TorchBuild { version, cuda, hip: assigned(&text, "hip"), arch_list, ..TorchBuild::default() })
 }
 
 /// The list stands as one string, such as `sm_80 sm_90 compute_90`, in the library that binds torch to Python.

@@ -118,7 +118,8 @@ fn keep_selected(body: &mut EnvBody, selectors: &[String]) -> Result<(), Problem
     body.gpus.retain(|gpu| chosen.iter().any(|selected| selected.index == gpu.index));
     body.renumber_gaps(&moved);
     let seen = |gpu: &GpuDevice| gpu.conclusions.as_ref().is_some_and(|c| c.visible);
-    body.usable = body.gpus.iter().any(seen);
+    // What keeps CUDA from starting holds for each card.
+    body.usable = body.absence.is_none() && body.gpus.iter().any(seen);
     if !body.usable && body.absence.is_none() {
         body.absence = Some(crate::gpu::absence::none_visible(false));
     }

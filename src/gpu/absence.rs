@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::obstacle::CudaLibrary;
 use crate::words::Message;
 
 /// NVML's answer when it could not be started.
@@ -112,6 +113,23 @@ pub struct Machine {
     /// A Jetson: GPU and CPU share the memory, and NVML knows little.
     #[serde(default)]
     pub jetson: bool,
+    /// Each `libcuda.so.1` in the loader's order; absent where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cuda_libraries: Option<Vec<CudaLibrary>>,
+    /// NVSwitches on the PCI bus.
+    #[serde(default, skip_serializing_if = "is_none_of_them")]
+    pub nvswitches: u32,
+    /// The fabric manager runs; absent where no NVSwitch is, or processes of the host cannot be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fabric_manager: Option<bool>,
+    /// `nvidia-smi` is on the PATH.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvidia_smi: Option<bool>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_none_of_them(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Machine {
@@ -155,6 +173,17 @@ pub enum Cause {
     AllHidden,
     /// In MIG mode a card is used through its instances, and there is none.
     NoMigInstance,
+    /// A power cable is missing.
+    NoPower,
+    /// NVML answers; CUDA's own library is missing, the toolkit's stub, another driver's, or one for another class of cards.
+    CudaMissing,
+    CudaStub,
+    CudaMismatch,
+    CudaCompat,
+    /// The container has the card's node without the memory manager's.
+    NoUvmNode,
+    /// NVSwitches that nobody has set up.
+    FabricNotReady,
     Unknown,
 }
 
@@ -248,7 +277,10 @@ fn without_module(machine: &Machine, failure: Option<&NvmlFailure>) -> Cause {
         Cause::Nouveau
     } else if bound("vfio-pci") {
         Cause::HeldForVm
-    } else if failure == Some(&NvmlFailure::NoLibrary) && machine.library_version.is_none() {
+    } else if failure == Some(&NvmlFailure::NoLibrary)
+        && machine.library_version.is_none()
+        && machine.nvidia_smi != Some(true)
+    {
         Cause::DriverNotInstalled
     } else {
         Cause::ModuleNotLoaded
@@ -262,7 +294,7 @@ fn is_gpu_node(node: &str) -> bool {
 }
 
 impl Cause {
-    fn worded(self, machine: &Machine) -> Absence {
+    pub(super) fn worded(self, machine: &Machine) -> Absence {
         let unknown = || Message::new("env-unknown").to_string();
         let (text, hint) = match self {
             Cause::UnsupportedSystem => ("absence-system", "absence-system-hint"),
@@ -298,12 +330,23 @@ impl Cause {
             Cause::NoneReported => ("absence-none-reported", "absence-none-reported-hint"),
             Cause::AllHidden => ("absence-hidden", "absence-hidden-hint"),
             Cause::NoMigInstance => ("absence-no-instance", "absence-no-instance-hint"),
+            Cause::NoPower => ("absence-no-power", "check-unreachable-power-hint"),
+            Cause::CudaMissing if machine.container.is_some() => {
+                ("absence-cuda-missing", "absence-library-container-hint")
+            }
+            Cause::CudaMissing => ("absence-cuda-missing", "absence-cuda-missing-hint"),
+            Cause::CudaStub => ("absence-cuda-stub", "absence-cuda-stub-hint"),
+            Cause::CudaMismatch => ("absence-cuda-mismatch", "absence-cuda-mismatch-hint"),
+            Cause::CudaCompat => ("absence-cuda-compat", "absence-cuda-compat-hint"),
+            Cause::NoUvmNode => ("absence-no-uvm", "absence-no-uvm-container-hint"),
+            Cause::FabricNotReady => ("absence-fabric", "absence-fabric-hint"),
             Cause::Unknown => ("absence-unknown", "absence-unknown-hint"),
         };
         let nodes = match machine.forbidden_nodes.as_slice() {
             [] => "/dev/nvidia*".to_owned(),
             nodes => nodes.join(", "),
         };
+        let cuda = machine.cuda_libraries.iter().flatten().next();
         let fill = |id: &'static str| {
             Message::new(id)
                 .with("module", machine.kernel_module.clone().unwrap_or_else(unknown))
@@ -312,6 +355,8 @@ impl Cause {
                 .with("nodes", nodes.as_str())
                 .with("card", card(machine))
                 .with("os", machine.os.as_str())
+                .with("cuda", cuda.and_then(|cuda| cuda.version.clone()).unwrap_or_else(unknown))
+                .with("path", cuda.map_or("", |cuda| cuda.path.as_str()))
         };
         Absence { cause: self, text: fill(text), hint: fill(hint) }
     }

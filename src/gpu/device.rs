@@ -22,9 +22,44 @@ pub struct Inventory {
     /// Each pair of GPUs once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<GpuPair>,
+    /// Counted by the driver, and not to be had.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreachable: Vec<Unreachable>,
     /// `field` is a path such as `driver.version` or `gpus[0].power.limit_watts`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<Gap>,
+}
+
+/// A GPU that the driver counts and gives no handle to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unreachable {
+    /// NVML's index.
+    pub index: u32,
+    pub why: Refusal,
+    /// In the driver library's words, where it has some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    /// Fallen off the bus, or needs a reset.
+    Lost,
+    NoPermission,
+    /// A power cable is missing.
+    NoPower,
+    NotReady,
+    Other,
+}
+
+/// Where the NVLink fabric of an NVSwitch machine stands for one GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fabric {
+    NotStarted,
+    InProgress,
+    Completed,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -285,6 +320,9 @@ pub struct GpuDevice {
     /// NVLink links that are up; absent on cards without NVLink.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvlinks_active: Option<u32>,
+    /// Registration with the fabric manager; absent where no NVSwitch joins the cards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fabric: Option<Fabric>,
     /// CPUs near the card, as `0-31,64-95`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_affinity: Option<String>,

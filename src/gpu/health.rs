@@ -8,11 +8,12 @@
 //! | `gpu.throttle` | `nvmlDeviceGetCurrentClocksThrottleReasons` | Jetson |
 //! | `gpu.temperature` | `nvmlDeviceGetTemperature`, `nvmlDeviceGetTemperatureThreshold` (slowdown) | virtual GPUs |
 //! | `gpu.free` | `nvmlDeviceGet{Compute,MPSCompute,Graphics}RunningProcesses`, used memory (`nvmlDeviceGetMemoryInfo_v2`) | WSL lists no processes of Windows; other containers' are hidden, their memory is not |
-//! | `gpu.pcie` | `nvmlDeviceGetCurrPcieLinkWidth`, `…Generation`, their maxima, utilization | virtual buses |
+//! | `gpu.pcie` | `nvmlDeviceGetCurrPcieLinkWidth`, `…Generation`, their maxima, the card's own width (`/sys/bus/pci/devices/*/max_link_width`), utilization | virtual buses |
 //! | `gpu.compute_mode` | `nvmlDeviceGetComputeMode` | |
 //! | `gpu.unified_memory` | memory model of the card, `/proc/meminfo` | |
 //! | `gpu.persistence` | `nvmlDeviceGetPersistenceMode` | Windows, WSL |
 //! | `gpu.pair` | `nvmlDeviceGetTopologyCommonAncestor`, `nvmlDeviceGetP2PStatus` (NVLink, read) | one card |
+//! | `gpu.reachable`, `gpu.count`, `cuda.nodes`, `cuda.fabric` | see `obstacle` | |
 //! | `gpu.affinity` | `nvmlDeviceGetCpuAffinity` against `sched_getaffinity` | Windows |
 //!
 //! Clocks against their maximum: `nvmlDeviceGetClockInfo` and `nvmlDeviceGetMaxClockInfo`; NUMA node: `nvmlDeviceGetNumaNodeId`,
@@ -49,7 +50,7 @@ pub fn checks(gpu: &GpuDevice, machine: &Machine) -> Vec<Check> {
         all.extend(throttle(now));
         all.extend(temperature(gpu, now));
         all.extend(others(gpu, now));
-        all.extend(link(gpu, now));
+        all.extend(link(gpu, now, machine));
     }
     all.extend(mode(gpu));
     all.extend(unified(gpu));
@@ -197,9 +198,12 @@ fn others(gpu: &GpuDevice, now: &GpuReading) -> Option<Check> {
 }
 
 /// The width of a link does not change when it idles; its generation does.
-fn link(gpu: &GpuDevice, now: &GpuReading) -> Option<Check> {
+fn link(gpu: &GpuDevice, now: &GpuReading, machine: &Machine) -> Option<Check> {
     const ID: &str = "gpu.pcie";
-    let (width, full) = (now.pcie_width?, gpu.pcie.max_width?);
+    // What card and slot could have together is four lanes on a riser: the bus tells the card's own, NVML does not.
+    let own = machine.pci_of(gpu.pci_bus_id.as_deref()).and_then(|card| card.max_link_width);
+    let own = own.filter(|width| *width > 0);
+    let (width, full) = (now.pcie_width?, own.max(gpu.pcie.max_width)?);
     let text = |id| {
         Message::new(id)
             .with("width", width)

@@ -13,6 +13,7 @@ pub mod health;
 pub mod host;
 pub mod host_checks;
 pub mod memory;
+pub mod obstacle;
 pub mod precision;
 pub mod reading;
 pub mod select;
@@ -25,8 +26,9 @@ pub mod visible;
 
 pub use catalog::{Catalog, GpuSpec};
 pub use device::{
-    Accounting, Clocks, ComputeCapability, ComputeMode, Driver, Ecc, GpuConclusions, GpuDevice, Inventory,
-    MemoryMeter, MemoryTotals, MigInstance, MigState, Pcie, Power, Virtualization,
+    Accounting, Clocks, ComputeCapability, ComputeMode, Driver, Ecc, Fabric, GpuConclusions, GpuDevice,
+    Inventory, MemoryMeter, MemoryTotals, MigInstance, MigState, Pcie, Power, Refusal, Unreachable,
+    Virtualization,
 };
 pub use precision::{Precision, Precisions, Support};
 pub use reading::{

@@ -9,12 +9,13 @@ use super::absence::{self, Absence, Machine};
 use super::bench::Bench;
 use super::catalog::{Catalog, GpuSpec};
 use super::checks::{Check, CheckStatus};
-use super::device::{Driver, GpuConclusions, GpuDevice, Inventory, MigState};
+use super::device::{Driver, GpuConclusions, GpuDevice, Inventory, MigState, Unreachable};
 use super::expect::{self, Expectation};
 use super::health;
 use super::host::Host;
 use super::host_checks;
 use super::memory::{self, BudgetSource};
+use super::obstacle;
 use super::precision::Precisions;
 use super::reading::GpuReading;
 use super::stack::Stack;
@@ -48,6 +49,9 @@ pub struct EnvBody {
     /// How the GPUs reach each other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<GpuPair>,
+    /// GPUs that the driver counts and that cannot be had.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreachable: Vec<Unreachable>,
     #[serde(default)]
     pub variables: Variables,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,7 +89,13 @@ impl EnvBody {
     /// The facts of a document, for drawing the conclusions anew.
     pub fn into_facts(self) -> Facts {
         Facts {
-            inventory: Inventory { driver: self.driver, gpus: self.gpus, pairs: self.pairs, gaps: self.gaps },
+            inventory: Inventory {
+                driver: self.driver,
+                gpus: self.gpus,
+                pairs: self.pairs,
+                unreachable: self.unreachable,
+                gaps: self.gaps,
+            },
             readings: Vec::new(),
             variables: self.variables,
             machine: self.machine,
@@ -110,6 +120,7 @@ impl EnvBody {
             .filter(|budget| budget.source != BudgetSource::Host);
         let mut checks: Vec<Check> =
             self.gpus.iter().flat_map(|gpu| health::checks(gpu, &self.machine)).collect();
+        checks.extend(obstacle::checks(&self.machine, &self.gpus, &self.unreachable));
         if let Some(stack) = &self.stack {
             checks.extend(stack_checks::checks(stack, &self.driver, first));
         }
@@ -189,23 +200,26 @@ pub fn conclude(facts: Facts) -> EnvBody {
 /// The document of a machine, each GPU held against what was promised.
 pub fn conclude_expecting(facts: Facts, promised: Option<&GpuSpec>) -> EnvBody {
     let Facts { inventory, readings, variables, machine, host, stack, bench, cuda_order } = facts;
-    let Inventory { driver, mut gpus, pairs, mut gaps } = inventory;
+    let Inventory { driver, mut gpus, pairs, unreachable, mut gaps } = inventory;
     let visible = (!gpus.is_empty()).then(|| visible::visible(&gpus, &variables, cuda_order.as_deref()));
     for (place, gpu) in gpus.iter_mut().enumerate() {
         attach(gpu, place, &readings, &mut gaps);
         gpu.conclusions = Some(conclusions(gpu, visible.as_ref(), &machine, host.as_ref()));
     }
-    let usable = visible.as_ref().is_some_and(|visible| !visible.devices.is_empty());
-    let absence = match (usable, gpus.is_empty()) {
-        (true, _) => None,
-        (false, true) => Some(absence::explain(&machine, variables.nvidia_visible_devices.as_deref())),
+    let seen = visible.as_ref().is_some_and(|visible| !visible.devices.is_empty());
+    let absence = match (seen, gpus.is_empty()) {
+        (true, _) => obstacle::obstacle(&machine, &gpus),
+        (false, true) => obstacle::all_unreachable(&unreachable, &machine)
+            .or_else(|| Some(absence::explain(&machine, variables.nvidia_visible_devices.as_deref()))),
         (false, false) => Some(absence::none_visible(without_instance(&gpus, &variables))),
     };
+    let usable = seen && absence.is_none();
     let mut body = EnvBody {
         usable,
         driver,
         gpus,
         pairs,
+        unreachable,
         variables,
         visible,
         absence,

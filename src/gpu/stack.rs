@@ -39,6 +39,18 @@ pub struct Python {
     pub search_path: Vec<String>,
     /// What led to it: `--python`, `PATH`, `VIRTUAL_ENV`, `CONDA_PREFIX`.
     pub found_by: String,
+    /// An environment that is switched on by its variable, and that this Python does not belong to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_in: Option<Environment>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Environment {
+    /// `VIRTUAL_ENV` or `CONDA_PREFIX`.
+    pub variable: String,
+    pub folder: String,
+    /// There is a Python in it.
+    pub has_python: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +65,9 @@ pub struct TorchBuild {
     /// Architectures its own kernels are compiled for, as `torch.cuda.get_arch_list()` says; absent when not found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arch_list: Option<Vec<String>>,
+    /// Exact versions of NVIDIA's library packages that its wheel asks for (`Requires-Dist: nvidia-… ==`), by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pinned: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

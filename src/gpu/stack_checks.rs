@@ -3,21 +3,29 @@
 use super::checks::Check;
 use super::device::{ComputeCapability, Driver, GpuDevice};
 use super::stack::{
-    Cuda, DriverFit, Kernels, Package, Stack, TorchBuild, driver_fit, first_cuda, is_older_than_all, kernels,
+    Cuda, DriverFit, Kernels, Package, Python, Stack, TorchBuild, driver_fit, first_cuda, is_older_than_all,
+    kernels,
 };
 use crate::words::Message;
 
 /// `gpu` is the card that a program takes when it is not told otherwise; `None` where there is no usable one.
 pub fn checks(stack: &Stack, driver: &Driver, gpu: Option<&GpuDevice>) -> Vec<Check> {
+    let mut all: Vec<Check> = stack.python.iter().filter_map(environment).collect();
     if let Some(why) = &stack.unread {
-        return vec![Check::unknown("stack.python", why.clone())];
+        let check = Check::unknown("stack.python", why.clone());
+        // Without any Python there is nothing to name; an environment that is on and empty has its own hint.
+        let hint = stack.python.is_some() && all.is_empty();
+        all.push(if hint { check.hint(Message::new("check-python-hint")) } else { check });
+        return all;
     }
     let Some(torch) = &stack.torch else {
         let path = stack.python.as_ref().map_or("", |python| python.path.as_str());
         let text = Message::new("check-torch-none").with("path", path);
-        return vec![Check::unknown("stack.torch", text).hint(Message::new("check-torch-none-hint"))];
+        all.push(Check::unknown("stack.torch", text).hint(Message::new("check-torch-none-hint")));
+        return all;
     };
-    let mut all = vec![build(torch, driver, gpu.is_some())];
+    all.push(build(torch, driver, gpu.is_some()));
+    all.extend(libraries(stack, torch));
     if let Some(cuda) = torch.cuda_version() {
         all.extend(driver_check(torch, cuda, driver));
         all.extend(gpu.and_then(|gpu| kernels_check(torch, cuda, driver, gpu)));
@@ -26,6 +34,67 @@ pub fn checks(stack: &Stack, driver: &Driver, gpu: Option<&GpuDevice>) -> Vec<Ch
         all.extend(package_check(name, package, torch, gpu));
     }
     all
+}
+
+/// An environment is switched on, and the job would start another Python.
+fn environment(python: &Python) -> Option<Check> {
+    let on = python.not_in.as_ref()?;
+    let say = |id| {
+        Message::new(id)
+            .with("variable", on.variable.as_str())
+            .with("folder", on.folder.as_str())
+            .with("path", python.path.as_str())
+    };
+    let (text, hint) = if on.has_python {
+        ("check-environment", "check-environment-hint")
+    } else {
+        ("check-environment-empty", "check-environment-empty-hint")
+    };
+    Some(Check::warn("stack.environment", say(text)).hint(say(hint)))
+}
+
+/// NVIDIA's library packages against the versions that torch's wheel pins: another one, or none, is what a later `pip install` of
+/// something else leaves behind.
+fn libraries(stack: &Stack, torch: &TorchBuild) -> Option<Check> {
+    const ID: &str = "stack.cuda_libraries";
+    if torch.pinned.is_empty() {
+        return None;
+    }
+    let (mut missing, mut others) = (Vec::new(), Vec::new());
+    for (name, wants) in &torch.pinned {
+        match stack.packages.get(name) {
+            None => missing.push(format!("{name} {wants}")),
+            Some(package) if !is_version(&package.version, wants) => {
+                others.push(format!("{name} {} ({wants})", package.version));
+            }
+            Some(_) => {}
+        }
+    }
+    let say = |id| version(torch, id).with("missing", missing.join(", ")).with("others", others.join(", "));
+    let id = match (missing.is_empty(), others.is_empty()) {
+        (true, true) => {
+            return Some(Check::pass(
+                ID,
+                version(torch, "check-libraries").with("count", torch.pinned.len()),
+            ));
+        }
+        (false, true) => "check-libraries-missing",
+        (true, false) => "check-libraries-others",
+        (false, false) => "check-libraries-both",
+    };
+    let release = torch.version.split('+').next().unwrap_or(&torch.version);
+    Some(Check::warn(ID, say(id)).hint(Message::new("check-libraries-hint").with("release", release)))
+}
+
+/// `13.1.0.3` is `13.1.0.3.*`.
+fn is_version(has: &str, wants: &str) -> bool {
+    let has = has.split('+').next().unwrap_or(has);
+    match wants.strip_suffix(".*") {
+        Some(beginning) => {
+            has == beginning || has.strip_prefix(beginning).is_some_and(|rest| rest.starts_with('.'))
+        }
+        None => has == wants,
+    }
 }
 
 fn version(torch: &TorchBuild, id: &'static str) -> Message {

@@ -115,3 +115,22 @@ fn every_example_of_the_help_can_be_typed() {
     }
     assert!(seen >= 8, "in both languages");
 }
+
+/// The rows of the tables in which figures stand, by their figures alone.
+fn figures(text: &str) -> Vec<Vec<String>> {
+    let of = |row: &str| -> Vec<String> {
+        let cells = row.trim_matches('|').split('|').skip(1).map(str::trim);
+        cells.filter(|cell| cell.ends_with('%') || cell.parse::<u32>().is_ok()).map(str::to_owned).collect()
+    };
+    text.lines().filter(|line| line.starts_with('|')).map(of).filter(|row| row.len() > 3).collect()
+}
+
+#[test]
+fn the_measured_figures_are_the_same_in_both_languages() {
+    let readme =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("UTF-8");
+    let (english, chinese) = readme.split_once("\n## 中文说明\n").expect("both languages");
+    let (english, chinese) = (figures(english), figures(chinese));
+    assert!(english.len() > 15, "{english:?}");
+    assert_eq!(english, chinese);
+}

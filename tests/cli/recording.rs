@@ -108,3 +108,27 @@ fn the_readmes_recording_is_what_is_printed() {
     assert!(kept == now, "draw it anew with ONECARD_UPDATE_README=1");
     assert!(kept.len() < 40_000, "small enough for a README: {}", kept.len());
 }
+
+/// What the screenshot of the report shows stands in it as text too (the PNG's `Shows` entry): a page that says otherwise needs a new
+/// picture (`onecard verdict --example --report report.html`, a browser 960 wide) with a new entry.
+#[test]
+fn the_screenshot_shows_what_the_report_says() {
+    let picture =
+        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/report.png")).expect("a picture");
+    let (mut at, mut shown) = (8, None);
+    while let Some(head) = picture.get(at..at + 8) {
+        let length = u32::from_be_bytes(head[..4].try_into().expect("four bytes")) as usize;
+        let data = &picture[at + 8..at + 8 + length];
+        shown = shown.or_else(|| (&head[4..] == b"tEXt").then(|| data.strip_prefix(b"Shows\0")).flatten());
+        at += length + 12;
+    }
+    let shown = String::from_utf8_lossy(shown.expect("what it shows")).into_owned();
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("report.html");
+    printed(&format!("verdict --example --report {}", page.display()));
+    let page = std::fs::read_to_string(page).expect("a page");
+    assert!(shown.split('|').count() >= 6, "{shown}");
+    for part in shown.split('|') {
+        assert!(page.contains(part), "`{part}` is in the picture and not in the report");
+    }
+}

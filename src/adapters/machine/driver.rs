@@ -24,7 +24,8 @@ const LIBRARY_FOLDERS: [&str; 7] = [
 
 /// What cannot be read although it should be there goes to `gaps`.
 pub fn machine(root: &Root, gaps: &mut Vec<Gap>) -> Machine {
-    let (pci_gpus, other_gpus) = pci(root);
+    let (pci_gpus, other_gpus, nvswitches) = pci(root);
+    let container = container(root);
     let device_nodes: Vec<String> = root
         .names("/dev")
         .into_iter()
@@ -42,7 +43,15 @@ pub fn machine(root: &Root, gaps: &mut Vec<Gap>) -> Machine {
         library_version: library_version(root),
         nvml_failure: None,
         nvml_said: None,
-        container: container(root),
+        fabric_manager: (nvswitches > 0 && container.is_none()).then(|| runs(root, "nv-fabricmana")),
+        nvswitches,
+        cuda_libraries: (std::env::consts::OS == "linux")
+            .then(|| super::cuda_library::cuda_libraries(root, &LIBRARY_FOLDERS)),
+        nvidia_smi: root.variable("PATH").map(|path| {
+            path.split(':')
+                .any(|folder| folder.starts_with('/') && root.exists(&format!("{folder}/nvidia-smi")))
+        }),
+        container,
         wsl: release.contains("microsoft") || release.contains("wsl"),
         dxg: root.exists("/dev/dxg"),
         xids: take(gaps, "machine.xids", super::kernel_log::xids(root)),
@@ -67,17 +76,28 @@ pub fn failure_of(error: &OpenError) -> (NvmlFailure, Option<String>) {
     }
 }
 
-/// NVIDIA's GPUs (`None` when the bus cannot be listed) and those of others.
-fn pci(root: &Root) -> (Option<Vec<PciGpu>>, Vec<String>) {
+/// A process with this command name runs; the kernel keeps fifteen letters of it.
+fn runs(root: &Root, beginning: &str) -> bool {
+    let pids = root.names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    pids.into_iter()
+        .any(|pid| root.text(&format!("/proc/{pid}/comm")).is_some_and(|comm| comm.starts_with(beginning)))
+}
+
+/// NVIDIA's GPUs (`None` when the bus cannot be listed), those of others, and how many NVSwitches there are.
+fn pci(root: &Root) -> (Option<Vec<PciGpu>>, Vec<String>, u32) {
     const BUS: &str = "/sys/bus/pci/devices";
     if !root.exists(BUS) {
-        return (None, Vec::new());
+        return (None, Vec::new(), 0);
     }
-    let (mut nvidia, mut others) = (Vec::new(), Vec::new());
+    let (mut nvidia, mut others, mut switches) = (Vec::new(), Vec::new(), 0);
     for address in root.names(BUS) {
         let of =
             |file: &str| root.text(&format!("{BUS}/{address}/{file}")).map(|text| text.trim().to_owned());
         let (Some(class), Some(vendor)) = (of("class"), of("vendor")) else { continue };
+        // "Bridge, other": an NVSwitch.
+        if vendor == NVIDIA && class.starts_with("0x0680") {
+            switches += 1;
+        }
         // 0x03: display controllers (0x0302 is a GPU without outputs); 0x12: processing accelerators.
         if !class.starts_with("0x03") && !class.starts_with("0x12") {
             continue;
@@ -94,7 +114,7 @@ fn pci(root: &Root) -> (Option<Vec<PciGpu>>, Vec<String>) {
             others.push(id);
         }
     }
-    (Some(nvidia), others)
+    (Some(nvidia), others, switches)
 }
 
 /// `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build …` → `580.95.05`.
@@ -103,14 +123,14 @@ fn module_version(text: &str) -> Option<String> {
     line.split_whitespace().find(|word| is_version(word)).map(str::to_owned)
 }
 
-fn is_version(word: &str) -> bool {
+pub(super) fn is_version(word: &str) -> bool {
     word.contains('.')
         && word.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// From the file name that `libnvidia-ml.so.1` leads to.
 fn library_version(root: &Root) -> Option<String> {
-    let extra = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    let extra = root.variable("LD_LIBRARY_PATH").unwrap_or_default();
     let folders = extra.split(':').filter(|folder| folder.starts_with('/')).chain(LIBRARY_FOLDERS);
     folders.into_iter().find_map(|folder| {
         let linked = root.link(&format!("{folder}/libnvidia-ml.so.1")).and_then(|path| last_name(&path));
@@ -139,9 +159,9 @@ fn is_forbidden(_root: &Root, _node: &str) -> bool {
 
 /// The kind of container, by the marks that the runtimes leave.
 fn container(root: &Root) -> Option<String> {
-    let set = |name: &str| std::env::var_os(name).is_some();
+    let set = |name: &str| root.variable(name).is_some();
     let cgroup = root.text("/proc/1/cgroup").unwrap_or_default();
-    let named = std::env::var("container").ok().filter(|name| !name.is_empty());
+    let named = root.variable("container").filter(|name| !name.is_empty());
     let kind = if set("KUBERNETES_SERVICE_HOST") || cgroup.contains("kubepods") {
         "kubernetes"
     } else if set("APPTAINER_CONTAINER") || set("SINGULARITY_CONTAINER") || root.exists("/.singularity.d") {

@@ -2,11 +2,13 @@
 //! a folder in the place of `/`.
 
 mod cgroup;
+mod cuda_library;
 mod driver;
 mod host;
 mod kernel_log;
 mod mounts;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::files;
@@ -22,23 +24,42 @@ pub fn disk_of(path: &Path) -> Option<crate::gpu::host::Disk> {
     mounts::disk_of(&Root::default(), path)
 }
 
-/// The folder that stands for `/`.
+/// The folder that stands for `/`, and the environment's variables.
 #[derive(Debug, Clone)]
-pub struct Root(PathBuf);
+pub struct Root {
+    folder: PathBuf,
+    /// `None`: this process's own.
+    variables: Option<BTreeMap<String, String>>,
+}
 
 impl Default for Root {
     fn default() -> Root {
-        Root(PathBuf::from("/"))
+        Root { folder: PathBuf::from("/"), variables: None }
     }
 }
 
 impl Root {
+    /// Another folder, with no variable set.
     pub fn at(path: impl Into<PathBuf>) -> Root {
-        Root(path.into())
+        Root { folder: path.into(), variables: Some(BTreeMap::new()) }
+    }
+
+    /// With this variable set.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Root {
+        self.variables.get_or_insert_default().insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        match &self.variables {
+            Some(all) => all.get(name).cloned(),
+            None => std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
+        }
     }
 
     fn path(&self, absolute: &str) -> PathBuf {
-        self.0.join(absolute.trim_start_matches('/'))
+        self.folder.join(absolute.trim_start_matches('/'))
     }
 
     fn exists(&self, absolute: &str) -> bool {
@@ -73,8 +94,8 @@ impl Root {
 }
 
 /// The environment variables that decide which GPUs a program sees.
-pub fn variables() -> Variables {
-    let of = |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+pub fn variables(root: &Root) -> Variables {
+    let of = |name| root.variable(name);
     Variables {
         cuda_visible_devices: of("CUDA_VISIBLE_DEVICES"),
         cuda_device_order: of("CUDA_DEVICE_ORDER"),

@@ -119,6 +119,7 @@ pub(super) fn read<'h>(
             .get("slowdown_temperature_c", device.temperature_threshold(TemperatureThreshold::Slowdown)),
         numa_node: r.get("numa_node", device.numa_node_id()).filter(|node| *node != NO_NUMBER),
         nvlinks_active: topology::active_links(device),
+        fabric: raw::fabric(device),
         cpu_affinity: topology::cpu_affinity(device),
         gpm: r.get("gpm", device.gpm_support()),
         ..GpuDevice::default()

@@ -16,7 +16,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
 use crate::gpu::unread::take;
-use crate::gpu::{Accounted, Driver, GpuReading, GpuSource, Inventory, Unread, Wants};
+use crate::gpu::{Accounted, Driver, GpuReading, GpuSource, Inventory, Refusal, Unreachable, Unread, Wants};
 
 pub use events::{XidEvent, XidWatch};
 pub use open::OpenError;
@@ -44,8 +44,8 @@ pub struct NvmlSource {
     handles: Vec<Handle>,
     /// The driver returns process lists in the layout that we know.
     process_list_is_safe: bool,
-    /// Errors of single devices at opening: they are listed as gaps of the inventory.
-    lost: Vec<(u32, Unread)>,
+    /// Devices that could not be opened: listed in the inventory, and as gaps of it.
+    lost: Vec<(Unreachable, Unread)>,
 }
 
 impl NvmlSource {
@@ -68,7 +68,7 @@ impl NvmlSource {
         let mut handles = Vec::new();
         let mut lost = Vec::new();
         for index in 0..count {
-            match nvml.device_by_index(index).map_err(reason) {
+            match nvml.device_by_index(index) {
                 Ok(device) => {
                     let instances = identity::mig_handles(&device);
                     handles.push(Handle::new(device, index, Part::Whole));
@@ -76,7 +76,7 @@ impl NvmlSource {
                         handles.push(Handle::new(instance, index, Part::Mig(gpu_instance)));
                     }
                 }
-                Err(why) => lost.push((index, why)),
+                Err(error) => lost.push((unreachable(index, &error), reason(error))),
             }
         }
         let driver = nvml.sys_driver_version().unwrap_or_default();
@@ -143,12 +143,13 @@ impl GpuSource for NvmlSource {
             let path = format!("gpus[{}]", gpus.len());
             gpus.push(identity::read(handle, instances, &path, &mut gaps));
         }
-        for (index, why) in &self.lost {
+        for (Unreachable { index, .. }, why) in &self.lost {
             gaps.push(why.gap(&format!("gpu with NVML index {index}")));
         }
+        let unreachable = self.lost.iter().map(|(gpu, _)| gpu.clone()).collect();
         let whole: Vec<&Handle> = self.handles.iter().filter(|handle| handle.is_whole()).collect();
         let pairs = topology::pairs(&whole, &mut gaps);
-        Inventory { driver, gpus, pairs, gaps }
+        Inventory { driver, gpus, pairs, unreachable, gaps }
     }
 
     fn sample(&self, wants: Wants) -> Vec<GpuReading> {
@@ -159,6 +160,19 @@ impl GpuSource for NvmlSource {
         let handle = self.handles.iter().find(|handle| handle.uuid == uuid).ok_or(Unread::NotFound)?;
         sample::accounting(&handle.device, pids)
     }
+}
+
+fn unreachable(index: u32, error: &NvmlError) -> Unreachable {
+    use NvmlError as E;
+    let why = match error {
+        E::GpuLost | E::ResetRequired => Refusal::Lost,
+        E::NoPermission | E::OperatingSystem => Refusal::NoPermission,
+        E::InsufficientPower => Refusal::NoPower,
+        E::UnexpectedVariant(27) => Refusal::NotReady,
+        _ => Refusal::Other,
+    };
+    let said = (why == Refusal::Other).then(|| error.to_string());
+    Unreachable { index, why, said }
 }
 
 /// NVML's answer as ours. Codes that the wrapper does not name arrive as `UnexpectedVariant`: 25 says that the

@@ -4,7 +4,7 @@ use nvml_wrapper::Device;
 use nvml_wrapper::error::nvml_try;
 
 use super::reason;
-use crate::gpu::{MemoryMeter, MemoryTotals, Unread};
+use crate::gpu::{Fabric, MemoryMeter, MemoryTotals, Unread};
 use crate::units::Bytes;
 
 /// NVML's "no value" in 64 bits. Shown as it stands it would read as 16 EiB.
@@ -73,6 +73,28 @@ pub(super) fn remapped_rows(device: &Device<'_>) -> Result<RemappedRows, Unread>
     };
     nvml_try(code).map_err(reason)?;
     Ok(RemappedRows { corrected, uncorrected, pending: pending != 0, failed: failed != 0 })
+}
+
+/// How far the fabric manager has come with this GPU (Hopper and later behind NVSwitches); `None` where there is no fabric.
+#[expect(
+    unsafe_code,
+    reason = "nvml-wrapper does not wrap this query; the symbol is checked before the call"
+)]
+pub(super) fn fabric(device: &Device<'_>) -> Option<Fabric> {
+    let query = device.nvml().lib().nvmlDeviceGetGpuFabricInfo.as_ref().ok()?;
+    // SAFETY: the struct is plain integers, for which all-zero is a value; the handle comes from this library.
+    let (code, info) = unsafe {
+        let mut info = std::mem::zeroed();
+        (query(device.handle(), &raw mut info), info)
+    };
+    nvml_try(code).ok()?;
+    // NVML_GPU_FABRIC_STATE_*; 0 is "not supported".
+    match info.state {
+        1 => Some(Fabric::NotStarted),
+        2 => Some(Fabric::InProgress),
+        3 => Some(Fabric::Completed),
+        _ => None,
+    }
 }
 
 /// GPU instance and compute instance of a MIG handle.

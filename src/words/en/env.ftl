@@ -96,6 +96,31 @@ absence-no-instance-hint = an administrator creates them (`nvidia-smi mig -cgi â
 absence-unknown = the driver library cannot be started: { $said }
 absence-unknown-hint = `nvidia-smi` and `dmesg | grep -i nvrm` may say more
 
+# The driver answers, and CUDA would still not start.
+absence-no-power = the GPU lacks power: a power cable is missing
+absence-cuda-missing = the driver answers, but CUDA's part of it, libcuda.so.1, is nowhere in the loader's folders: PyTorch sees no GPU
+absence-cuda-missing-hint = install the driver's compute package of the same version ({ $module }): `libnvidia-compute-â€¦` on Ubuntu, `libcuda1` on Debian, `nvidia-driver-cuda-libs` on RHEL
+absence-cuda-stub = programs find the CUDA toolkit's stub instead of the driver's library ({ $path }): CUDA ends with error 34 (stub library)
+absence-cuda-stub-hint = take that folder out of LD_LIBRARY_PATH; stubs are for linking only
+absence-cuda-mismatch = programs find the CUDA library of driver { $cuda } ({ $path }), but the kernel module is { $module }: CUDA refuses with error 803 (unsupported driver combination)
+absence-cuda-mismatch-hint = remove that copy or take its folder out of LD_LIBRARY_PATH, so that the one of driver { $module } is found; after a driver update, reboot or restart the container
+absence-cuda-compat = programs find a forward-compatibility library ({ $cuda } in { $path }) in front of driver { $module }; it serves data center cards only, so CUDA ends with error 804 on this card
+absence-cuda-compat-hint = take that folder out of LD_LIBRARY_PATH or remove the cuda-compat package, and use a PyTorch build that driver { $module } runs, or update the driver
+absence-no-uvm = this container has the GPU's device without /dev/nvidia-uvm: nvidia-smi works there, CUDA does not start (error 999)
+absence-no-uvm-hint = `sudo nvidia-modprobe -u -c 0` on the host creates it
+absence-no-uvm-container-hint = run `sudo nvidia-modprobe -u -c 0` on the host and start the container anew with the NVIDIA runtime (or add `--device /dev/nvidia-uvm`)
+absence-fabric = the NVSwitches of this machine are not set up: until the fabric manager has done so, CUDA ends with error 802 (system not yet initialized)
+absence-fabric-hint = `sudo systemctl start nvidia-fabricmanager`; its version must be the driver's; then look at `nvidia-smi -q -i 0 | grep -A 3 Fabric`
+check-fabric = the NVLink fabric has not taken this GPU in yet; CUDA may end with error 802 (system not yet initialized)
+check-uvm = /dev/nvidia-uvm is missing: without the helper nvidia-modprobe CUDA does not start
+check-bus = { $bus } GPUs are on the PCI bus and bound to the driver, which counts { $counted }: the others failed to start
+check-unreachable-lost = the driver counts this GPU, but it has fallen off the bus or needs a reset
+check-unreachable-permission = the driver counts this GPU, but does not allow it to be used
+check-unreachable-power = the driver counts this GPU, but it lacks power
+check-unreachable-power-hint = connect the power cables of the card, then reboot
+check-unreachable-not-ready = the driver counts this GPU, but it is not ready for work (confidential computing)
+check-unreachable = the driver counts this GPU, but gives no access to it: { $said }
+
 # The page.
 env-title = This machine
 env-usable = a GPU can be used: { $name }
@@ -199,6 +224,16 @@ stack-python-broken = { $path } does not work ({ $status }): { $said }
 # Checks of the installed software.
 check-torch-none = no PyTorch is installed in { $path }
 check-torch-none-hint = name the Python of the job with --python, or leave it out with --no-python
+check-python-hint = this is the Python that `python train.py` would start here: repair it, or name the job's own with --python
+check-environment = { $variable } is { $folder }, but `python` is { $path }: packages of that environment are not seen by it
+check-environment-hint = activate the environment anew (`source { $folder }/bin/activate`, `conda activate { $folder }`), or name its Python with --python
+check-environment-empty = { $variable } is { $folder }, where no Python is: the environment is broken or gone, and `python` is { $path }
+check-environment-empty-hint = make the environment anew, or unset { $variable }
+check-libraries = NVIDIA's libraries beside PyTorch { $version } are those that it pins ({ $count })
+check-libraries-missing = libraries that PyTorch { $version } is linked against are not installed: { $missing }; unless the system has them, `import torch` fails
+check-libraries-others = libraries beside PyTorch { $version } are of other versions than the pinned ones in brackets: { $others }; symbols may be missing, results and speed are untested
+check-libraries-both = libraries beside PyTorch { $version } do not belong to it: missing { $missing }; others than pinned: { $others }
+check-libraries-hint = `pip install --force-reinstall torch=={ $release }` from the same index restores them; `pip check` names what asked for the others
 check-torch-cuda = the PyTorch build is fine: { $version } is built for CUDA { $cuda }
 check-torch-cpu = PyTorch { $version } is a CPU build: it sees no GPU, whatever the driver
 check-torch-rocm = PyTorch { $version } is built for AMD GPUs (ROCm { $hip })

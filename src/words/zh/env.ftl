@@ -89,6 +89,31 @@ absence-no-instance-hint = 管理员可创建实例（`nvidia-smi mig -cgi … -
 absence-unknown = 驱动库无法启动：{ $said }
 absence-unknown-hint = `nvidia-smi` 和 `dmesg | grep -i nvrm` 可能有更多信息
 
+# 驱动有回应，但 CUDA 仍无法启动。
+absence-no-power = GPU 供电不足：有供电线没接
+absence-cuda-missing = 驱动有回应，但加载器的各目录里都没有 CUDA 所用的 libcuda.so.1：PyTorch 看不到 GPU
+absence-cuda-missing-hint = 安装同一版本（{ $module }）驱动的计算组件：Ubuntu 为 `libnvidia-compute-…`，Debian 为 `libcuda1`，RHEL 为 `nvidia-driver-cuda-libs`
+absence-cuda-stub = 程序找到的是 CUDA 工具包的桩库，而不是驱动的库（{ $path }）：CUDA 会报错误 34（stub library）
+absence-cuda-stub-hint = 把该目录从 LD_LIBRARY_PATH 中去掉；桩库只供链接使用
+absence-cuda-mismatch = 程序找到的是驱动 { $cuda } 的 CUDA 库（{ $path }），而内核模块是 { $module }：CUDA 会报错误 803（驱动组合不受支持）
+absence-cuda-mismatch-hint = 删除那份库或把其目录从 LD_LIBRARY_PATH 中去掉，让程序找到驱动 { $module } 的库；刚更新过驱动则重启机器或容器
+absence-cuda-compat = 程序在驱动 { $module } 之前先找到了前向兼容库（{ $path } 中的 { $cuda }）；它只用于数据中心卡，在这张卡上 CUDA 会报错误 804
+absence-cuda-compat-hint = 把该目录从 LD_LIBRARY_PATH 中去掉或卸载 cuda-compat 包，改用驱动 { $module } 能运行的 PyTorch 构建，或升级驱动
+absence-no-uvm = 这个容器里有 GPU 设备却没有 /dev/nvidia-uvm：nvidia-smi 可用，CUDA 无法启动（错误 999）
+absence-no-uvm-hint = 在宿主机上执行 `sudo nvidia-modprobe -u -c 0` 即可创建
+absence-no-uvm-container-hint = 在宿主机上执行 `sudo nvidia-modprobe -u -c 0`，再用 NVIDIA 运行时重新启动容器（或加 `--device /dev/nvidia-uvm`）
+absence-fabric = 本机的 NVSwitch 尚未配置：在 fabric manager 完成配置之前，CUDA 会报错误 802（system not yet initialized）
+absence-fabric-hint = `sudo systemctl start nvidia-fabricmanager`，其版本须与驱动一致；然后看 `nvidia-smi -q -i 0 | grep -A 3 Fabric`
+check-fabric = NVLink 互联尚未接纳这张 GPU；CUDA 可能报错误 802（system not yet initialized）
+check-uvm = 缺少 /dev/nvidia-uvm：没有辅助程序 nvidia-modprobe 时 CUDA 无法启动
+check-bus = PCI 总线上有 { $bus } 张 GPU 绑定到驱动，而驱动只数到 { $counted } 张：其余的未能启动
+check-unreachable-lost = 驱动数到了这张 GPU，但它已从总线上掉线，或需要复位
+check-unreachable-permission = 驱动数到了这张 GPU，但不允许使用
+check-unreachable-power = 驱动数到了这张 GPU，但它供电不足
+check-unreachable-power-hint = 接好显卡的供电线，然后重启
+check-unreachable-not-ready = 驱动数到了这张 GPU，但它尚未就绪（机密计算）
+check-unreachable = 驱动数到了这张 GPU，但无法访问：{ $said }
+
 # 页面。
 env-title = 本机
 env-usable = 有可用的 GPU：{ $name }
@@ -185,6 +210,16 @@ stack-python-broken = { $path } 无法工作（{ $status }）：{ $said }
 # 已安装软件的检查。
 check-torch-none = { $path } 中没有安装 PyTorch
 check-torch-none-hint = 用 --python 指明任务所用的 Python，或用 --no-python 跳过
+check-python-hint = 这是在这里执行 `python train.py` 会启动的 Python：修复它，或用 --python 指定任务所用的 Python
+check-environment = { $variable } 是 { $folder }，但 `python` 是 { $path }：它看不到那个环境里的软件包
+check-environment-hint = 重新激活环境（`source { $folder }/bin/activate`、`conda activate { $folder }`），或用 --python 指定其中的 Python
+check-environment-empty = { $variable } 是 { $folder }，但那里没有 Python：环境已损坏或被删除，`python` 是 { $path }
+check-environment-empty-hint = 重建该环境，或取消 { $variable }
+check-libraries = PyTorch { $version } 旁的 NVIDIA 库与其锁定的版本一致（{ $count } 个）
+check-libraries-missing = PyTorch { $version } 所链接的库没有安装：{ $missing }；除非系统里另有，否则 `import torch` 会失败
+check-libraries-others = PyTorch { $version } 旁的库与括号中锁定的版本不同：{ $others }；可能缺少符号，结果与速度未经测试
+check-libraries-both = PyTorch { $version } 旁的库与它不配套：缺少 { $missing }；版本不同：{ $others }
+check-libraries-hint = 从同一个索引执行 `pip install --force-reinstall torch=={ $release }` 可恢复；`pip check` 会指出是谁要求了别的版本
 check-torch-cuda = PyTorch 构建无误：{ $version } 面向 CUDA { $cuda } 构建
 check-torch-cpu = PyTorch { $version } 是 CPU 版：无论驱动如何都看不到 GPU
 check-torch-rocm = PyTorch { $version } 是面向 AMD GPU 的构建（ROCm { $hip }）
