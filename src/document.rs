@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::words::Message;
+use crate::words::{Message, json_mistake};
 
 /// The version of the document layout that this build writes. One integer for all kinds; an optional
 /// new field keeps it, a rename, a removal or a change of meaning raises it.
@@ -65,9 +65,9 @@ impl Gap {
 }
 
 /// Why a text is not the document that was asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ReadError {
-    NotJson { line: usize, column: usize, what: String },
+    NotJson { line: usize, column: usize, what: Message },
     NotADocument,
     WrongKind { found: String, wanted: DocumentKind },
     NewerSchema { found: u32 },
@@ -80,7 +80,7 @@ impl ReadError {
     pub fn message(&self) -> Message {
         match self {
             ReadError::NotJson { line, column, what } => Message::new("document-not-json")
-                .with("what", what.as_str())
+                .with("what", what.clone())
                 .with("line", line.to_string())
                 .with("column", column.to_string()),
             ReadError::NotADocument => Message::new("document-foreign"),
@@ -138,10 +138,10 @@ impl<B: Body + Serialize> Document<B> {
 impl<B: Body + DeserializeOwned> Document<B> {
     pub fn from_json(text: &str) -> Result<Document<B>, ReadError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let value: serde_json::Value = serde_json::from_str(text).map_err(|e| {
-            let full = e.to_string();
-            let what = full.rsplit_once(" at line ").map_or(full.as_str(), |(what, _)| what);
-            ReadError::NotJson { line: e.line(), column: e.column(), what: what.to_owned() }
+        let value: serde_json::Value = serde_json::from_str(text).map_err(|e| ReadError::NotJson {
+            line: e.line(),
+            column: e.column(),
+            what: json_mistake(&e),
         })?;
         let header: Header = serde_json::from_value(value.clone()).map_err(|_| ReadError::NotADocument)?;
         let (Some(kind), Some(schema), Some(_)) = (header.kind, header.schema, header.body) else {
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn every_foreign_text_gets_its_own_sentence() {
         let read = |text: &str| Document::<Sample>::from_json(text).map_err(|e| e.to_string());
-        assert_eq!(read("{"), Err("not JSON: EOF while parsing an object (line 1, column 1)".to_owned()));
+        assert_eq!(read("{"), Err("not JSON: it ends before it is complete (line 1, column 1)".to_owned()));
         assert_eq!(
             read("[1]"),
             Err("not a onecard document: `kind`, `schema` and `body` are missing".to_owned())

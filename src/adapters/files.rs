@@ -160,6 +160,10 @@ pub fn plain(error: &std::io::Error) -> String {
         return known.to_string();
     }
     let text = error.to_string();
+    // The resolver's failure has no kind of its own.
+    if text.starts_with("failed to lookup address information") {
+        return Message::new("system-no-host").to_string();
+    }
     let text = text.split(" (os error").next().unwrap_or(&text);
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::DType;
-use crate::words::{Message, Problem};
+use crate::words::{Message, Problem, json_mistake_at};
 
 /// Layers, widths and counts beyond these are a mistake or an attack, not a model.
 const MAX_LAYERS: u64 = 2048;
@@ -71,7 +71,7 @@ impl Config {
     /// The object of a `config.json`. Fails with one sentence when it is not an object.
     pub fn parse(text: &str) -> Result<Config, Problem> {
         let value: Value = serde_json::from_str(text).map_err(|error| {
-            Problem::new(Message::new("config-not-json").with("cause", error.to_string()))
+            Problem::new(Message::new("config-not-json").with("cause", json_mistake_at(&error)))
         })?;
         let Value::Object(values) = value else {
             return Err(Problem::new(Message::new("config-not-object")));

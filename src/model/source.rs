@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Exactness, LoraTargets, ModelShape, Stored};
-use crate::words::{Message, Problem};
+use crate::words::{Message, Problem, json_mistake_at};
 
 /// Where the shape came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,8 +69,7 @@ fn last_part(name: &str) -> String {
 /// The LoRA part of a PEFT `adapter_config.json`.
 pub fn adapter_config(text: &str) -> Result<AdapterConfig, Problem> {
     let broken = |cause: Message| Problem::new(Message::new("adapter-broken").with("cause", cause));
-    let value: Value =
-        serde_json::from_str(text).map_err(|error| broken(Message::verbatim(error.to_string())))?;
+    let value: Value = serde_json::from_str(text).map_err(|error| broken(json_mistake_at(&error)))?;
     let kind = value.get("peft_type").and_then(Value::as_str).unwrap_or("LORA");
     if !kind.eq_ignore_ascii_case("LORA") {
         return Err(broken(Message::new("adapter-other-kind").with("kind", kind)));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::units::Bytes;
-use crate::words::{Message, Problem};
+use crate::words::{Message, Problem, json_mistake_at};
 
 /// The safetensors format's own bound on a header.
 pub const HEADER_LIMIT: u64 = 100_000_000;
@@ -73,7 +73,7 @@ pub fn header_length(first: [u8; LENGTH_BYTES], file_bytes: Option<u64>) -> Resu
 /// The tensors of a safetensors header (the JSON alone), in the order of the data.
 pub fn safetensors_header(json: &[u8]) -> Result<Vec<StoredTensor>, Message> {
     let metadata: Metadata = serde_json::from_slice(json)
-        .map_err(|error| Message::new("safetensors-header-broken").with("cause", error.to_string()))?;
+        .map_err(|error| Message::new("safetensors-header-broken").with("cause", json_mistake_at(&error)))?;
     let infos = metadata.tensors();
     let mut tensors = Vec::with_capacity(infos.len());
     for name in metadata.offset_keys() {
@@ -96,8 +96,7 @@ fn dtype_name(dtype: Dtype) -> String {
 /// The shard files of a `model.safetensors.index.json`, each once, sorted.
 pub fn shards(text: &str) -> Result<Vec<String>, Message> {
     let broken = |cause: Message| Message::new("safetensors-index-broken").with("cause", cause);
-    let value: Value =
-        serde_json::from_str(text).map_err(|error| broken(Message::verbatim(error.to_string())))?;
+    let value: Value = serde_json::from_str(text).map_err(|error| broken(json_mistake_at(&error)))?;
     let map = value.get("weight_map").and_then(Value::as_object).filter(|map| !map.is_empty());
     let map = map.ok_or_else(|| broken(Message::new("index-no-map")))?;
     let mut files: Vec<String> = Vec::new();

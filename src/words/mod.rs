@@ -7,6 +7,7 @@
 
 mod again;
 mod catalog;
+mod json;
 mod lang;
 pub mod typed;
 mod wrap;
@@ -16,6 +17,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use json::{json_mistake, json_mistake_at};
 pub use lang::Lang;
 pub use wrap::{clipped, columns, wrap};
 

@@ -22,6 +22,7 @@ const PROTOCOL: &[(&str, &str)] = &[
     ("CUDA error: out of memory", "PyTorch's words"),
     ("index out of bounds", "PyTorch's words"),
     (" at line ", "serde's words"),
+    ("failed to lookup address information", "the standard library's words"),
     ("onecard verdict", "a command"),
     ("gpu with NVML index {index}", "a field of the document"),
 ];

@@ -78,7 +78,8 @@ pub fn failure_of(error: &OpenError) -> (NvmlFailure, Option<String>) {
 
 /// A process with this command name runs; the kernel keeps fifteen letters of it.
 fn runs(root: &Root, beginning: &str) -> bool {
-    let pids = root.names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    let mut pids =
+        root.names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
     pids.into_iter()
         .any(|pid| root.text(&format!("/proc/{pid}/comm")).is_some_and(|comm| comm.starts_with(beginning)))
 }

@@ -30,6 +30,10 @@ system-refused = connection refused
 system-reset = connection reset
 system-unreachable = network unreachable
 system-timeout = timed out
+system-no-host = no such host, or no network
+json-ends = it ends before it is complete
+json-mistake = { $said }
+json-at = { $what } (line { $line }, column { $column })
 
 line-error = error: { $text }
 line-hint = hint: { $text }

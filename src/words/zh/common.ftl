@@ -30,6 +30,10 @@ system-refused = 连接被拒绝
 system-reset = 连接被重置
 system-unreachable = 网络不可达
 system-timeout = 超时
+system-no-host = 没有这个主机，或没有网络
+json-ends = 内容不完整
+json-mistake = 语法有误（{ $said }）
+json-at = { $what }（第 { $line } 行第 { $column } 列）
 
 line-error = 错误：{ $text }
 line-hint = 提示：{ $text }
