@@ -80,8 +80,7 @@ pub fn failure_of(error: &OpenError) -> (NvmlFailure, Option<String>) {
 fn runs(root: &Root, beginning: &str) -> bool {
     let mut pids =
         root.names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-    pids.into_iter()
-        .any(|pid| root.text(&format!("/proc/{pid}/comm")).is_some_and(|comm| comm.starts_with(beginning)))
+    pids.any(|pid| root.text(&format!("/proc/{pid}/comm")).is_some_and(|comm| comm.starts_with(beginning)))
 }
 
 /// NVIDIA's GPUs (`None` when the bus cannot be listed), those of others, and how many NVSwitches there are.
