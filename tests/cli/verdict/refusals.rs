@@ -18,8 +18,9 @@ fn bad_input_gets_one_line() {
          hint: onecard writes such a file with `onecard probe --output FILE`\n",
     );
     Run::new("verdict --probe .").refuses(&format!("error: cannot read `.`: it is a folder\n{hint}"));
-    with_file("")
-        .refuses(&format!("error: `p.json`: not JSON: it ends before it is complete (line 1, column 0)\n{hint}"));
+    with_file("").refuses(&format!(
+        "error: `p.json`: not JSON: it ends before it is complete (line 1, column 0)\n{hint}"
+    ));
     with_file("{\"kind\": NaN}")
         .refuses(&format!("error: `p.json`: not JSON: expected value (line 1, column 10)\n{hint}"));
     with_file("{\"kind\": 1e999}")
