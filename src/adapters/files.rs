@@ -110,6 +110,11 @@ pub fn make_folder(path: &Path) -> Result<(), Problem> {
         .map_err(|error| Problem::new(named("file-unwritable", path).with("cause", plain(&error))))
 }
 
+/// What we made and need no longer. One that is not there is gone already.
+pub fn remove(path: &Path) {
+    let _ = std::fs::remove_file(path);
+}
+
 /// Temporary files are private; a document is an ordinary file, or keeps the mode of the one it replaces.
 #[cfg(unix)]
 fn set_ordinary_mode(file: &File, replaced: &Path) {

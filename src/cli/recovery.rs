@@ -17,6 +17,8 @@ pub struct RecoveryArgs {
     pub notice: Duration,
     #[arg(long, value_name = "DIR", requires = "recovery")]
     pub scratch: Option<PathBuf>,
+    #[arg(long, value_name = "DURATION", value_parser = values::duration, requires = "recovery")]
+    pub within: Option<Duration>,
     #[arg(long, value_name = "P", requires_all = ["recovery", "currency"])]
     pub price: Option<String>,
     #[arg(long, value_name = "C", requires = "price", value_parser = values::currency)]

@@ -81,6 +81,8 @@ pub enum ResumeEnd {
     Crashed { code: Option<i32>, signal: Option<i32> },
     /// No step within its patience.
     Hung,
+    /// A limit came before it had made a step: nothing can be told of it.
+    CutShort,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -113,6 +115,10 @@ pub struct Runs<'a> {
 pub fn judge(runs: Runs<'_>) -> Judgement {
     let mut judged = Judgement::default();
     let Runs { interrupted, resumed, .. } = runs;
+    if runs.end == ResumeEnd::CutShort {
+        judged.detail.push(Message::new("recovery-limit-before-step"));
+        return judged;
+    }
     let went = resumed.made > 0 && runs.end == ResumeEnd::Went;
     if !went {
         return cannot_resume(runs, judged);
@@ -159,7 +165,7 @@ fn cannot_resume(runs: Runs<'_>, mut judged: Judgement) -> Judgement {
         ResumeEnd::Crashed { signal: Some(signal), .. } => {
             Message::new("recovery-crashed-signal").with("signal", signal.to_string())
         }
-        ResumeEnd::Crashed { .. } | ResumeEnd::Went => Message::new("recovery-no-step"),
+        ResumeEnd::Crashed { .. } | ResumeEnd::Went | ResumeEnd::CutShort => Message::new("recovery-no-step"),
     });
     graded(judged, Grade::F, vec![Lost::Everything])
 }

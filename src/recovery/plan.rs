@@ -1,5 +1,6 @@
 //! What the test will do and take, said before it begins and again when the first run has shown how long things last.
 
+use super::record::PhaseSeen;
 use super::{Mode, Phase};
 use crate::units::Bytes;
 
@@ -23,6 +24,19 @@ pub fn phases(mode: Mode) -> Vec<Phase> {
         phases.extend(super::damage::COPIES.map(|_| Phase::ResumedDamaged));
     }
     phases
+}
+
+/// The runs that are still to be made, in their order. A run that was cut short counts as one to be made.
+pub fn missing(mode: Mode, seen: &[PhaseSeen]) -> Vec<Phase> {
+    let mut whole: Vec<Phase> = seen.iter().filter(|run| !run.cut_short).map(|run| run.phase).collect();
+    let not_made = |phase: &Phase| match whole.iter().position(|made| made == phase) {
+        Some(at) => {
+            whole.remove(at);
+            false
+        }
+        None => true,
+    };
+    phases(mode).into_iter().filter(not_made).collect()
 }
 
 /// What the first run showed.

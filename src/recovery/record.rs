@@ -51,6 +51,9 @@ pub struct RecoveryRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_return_seconds: Option<f64>,
     pub phases: Vec<PhaseSeen>,
+    /// The test ended before its last run: why, and what was not done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
     /// In words.
     pub detail: String,
 }
@@ -81,6 +84,7 @@ impl RecoveryRecord {
             memory_returned: None,
             memory_return_seconds: None,
             phases: Vec::new(),
+            stopped: None,
             detail: String::new(),
         }
     }
@@ -170,6 +174,39 @@ pub struct Polite {
     pub saved: bool,
 }
 
+/// What ended the test before its last run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StoppedBy {
+    Signal,
+    /// The limit of `--within`.
+    Limit,
+    /// Something that the test itself needs was not to be had, such as room on the disk.
+    Error,
+    /// onecard was killed; the document was made from its journal.
+    Killed,
+}
+
+impl StoppedBy {
+    pub fn key(self) -> &'static str {
+        match self {
+            StoppedBy::Signal => "signal",
+            StoppedBy::Limit => "limit",
+            StoppedBy::Error => "error",
+            StoppedBy::Killed => "killed",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stopped {
+    pub by: StoppedBy,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// Runs that were cut short or not begun, in their order.
+    pub missing: Vec<Phase>,
+}
+
 /// One run of the test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseSeen {
@@ -181,6 +218,9 @@ pub struct PhaseSeen {
     pub signal: Option<i32>,
     /// Ended by the test, at the place where it was to end.
     pub ended_by_test: bool,
+    /// The test was stopped while it ran.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut_short: bool,
     /// What it printed last, when it ended by itself with an error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said_last: Vec<String>,

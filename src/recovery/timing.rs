@@ -15,6 +15,8 @@ pub struct Standing {
     /// Steps that had been made when the newest one was whole, and when the one before it was.
     pub newest: Option<u64>,
     pub before: Option<u64>,
+    /// Steps that the run says it will make.
+    pub total: Option<u64>,
 }
 
 impl Standing {
@@ -37,11 +39,15 @@ impl Standing {
     }
 
     /// Steps beyond the newest checkpoint at which to interrupt: as many as are wanted, but before the next save begins.
+    /// A short run is interrupted before it comes to its own end.
     fn beyond(&self) -> u64 {
-        match self.newest.zip(self.before) {
-            Some((newest, before)) => BEYOND.min((newest - before.min(newest)).saturating_sub(2)).max(1),
+        let total = self.total.zip(self.newest).filter(|(total, newest)| total > newest);
+        let left = total.map_or(BEYOND, |(total, newest)| (total - newest) / 2);
+        let beyond = match self.newest.zip(self.before) {
+            Some((newest, before)) => BEYOND.min((newest - before.min(newest)).saturating_sub(2)),
             None => BEYOND,
-        }
+        };
+        beyond.min(left).max(1)
     }
 
     /// Whether to interrupt now: the checkpoints that are wanted are there, and enough was done since.
@@ -110,6 +116,16 @@ mod tests {
         each_step.look(2, 2, Some(2));
         each_step.look(3, 2, Some(2));
         assert!(each_step.interrupt(2));
+    }
+
+    #[test]
+    fn a_short_run_is_interrupted_before_its_own_end() {
+        let mut standing = Standing { total: Some(30), ..Standing::default() };
+        standing.look(24, 1, Some(24));
+        standing.look(26, 1, Some(24));
+        assert!(!standing.interrupt(1));
+        standing.look(27, 1, Some(24));
+        assert!(standing.interrupt(1));
     }
 
     #[test]

@@ -12,4 +12,6 @@ mod rates;
 #[cfg(target_os = "linux")]
 mod refusals;
 #[cfg(target_os = "linux")]
+mod stopped;
+#[cfg(target_os = "linux")]
 mod support;

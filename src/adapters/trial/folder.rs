@@ -3,7 +3,7 @@
 //! For programs that tell nothing of their checkpoints, and to hit a save in its middle. inotify sees no `fsync` and
 //! nothing that another machine writes to a network disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,17 @@ pub const SILENCE: f64 = 1.0;
 
 #[derive(Debug, Default)]
 struct Seen {
-    writes: Vec<(f64, PathBuf, bool)>,
+    writes: Vec<Write>,
+}
+
+#[derive(Debug, Clone)]
+struct Write {
+    at: f64,
+    path: PathBuf,
+    /// It came under its name by a rename.
+    renamed: bool,
+    /// Nothing is held back any more: closed, or renamed.
+    whole: bool,
 }
 
 /// Kill the run when a file of the next save has grown to this size.
@@ -81,30 +91,48 @@ impl FolderWatch {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Saves that are over at `now`, which counts from the same origin.
+    /// Saves that are over at `now`, which counts from the same origin; all of them when the run has ended.
     pub fn bursts(&self, now: f64) -> Vec<Burst> {
-        let state = self.lock();
-        let mut bursts: Vec<Burst> = Vec::new();
-        for (at, path, renamed) in &state.seen.writes {
-            match bursts.last_mut().filter(|burst| at - burst.ended < SILENCE) {
-                Some(burst) => {
-                    burst.ended = *at;
-                    if !burst.files.contains(path) {
-                        burst.files.push(path.clone());
-                        burst.renamed &= renamed;
-                    }
+        bursts(&self.lock().seen.writes, now)
+    }
+}
+
+/// A save ends with a second of silence, or where its files, all of them whole, begin to be written again: a loop that
+/// saves more often than once a second is never silent.
+fn bursts(writes: &[Write], now: f64) -> Vec<Burst> {
+    let mut bursts: Vec<Burst> = Vec::new();
+    // Files of the last burst that are still being written.
+    let mut open: BTreeSet<&Path> = BTreeSet::new();
+    for write in writes {
+        let again = |burst: &Burst| open.is_empty() && !write.whole && burst.files.contains(&write.path);
+        match bursts.last_mut().filter(|burst| write.at - burst.ended < SILENCE && !again(burst)) {
+            Some(burst) => {
+                burst.ended = write.at;
+                if !burst.files.contains(&write.path) {
+                    burst.files.push(write.path.clone());
+                    burst.renamed &= write.renamed;
                 }
-                None => bursts.push(Burst {
-                    began: *at,
-                    ended: *at,
-                    files: vec![path.clone()],
-                    renamed: *renamed,
-                }),
+            }
+            None => {
+                open.clear();
+                bursts.push(Burst {
+                    began: write.at,
+                    ended: write.at,
+                    files: vec![write.path.clone()],
+                    renamed: write.renamed,
+                });
             }
         }
-        bursts.retain(|burst| now - burst.ended >= SILENCE);
-        bursts
+        if write.whole {
+            open.remove(write.path.as_path());
+        } else {
+            open.insert(&write.path);
+        }
     }
+    // The last may go on; those before it cannot.
+    let goes_on = bursts.last().is_some_and(|burst| now - burst.ended < SILENCE);
+    bursts.truncate(bursts.len() - usize::from(goes_on));
+    bursts
 }
 
 fn add(fd: &OwnedFd, folder: &Path, watches: &mut BTreeMap<i32, PathBuf>) {
@@ -163,8 +191,51 @@ fn follow(fd: &OwnedFd, mut watches: BTreeMap<i32, PathBuf>, origin: Instant, st
         let renamed = events.contains(ReadFlags::MOVED_TO);
         if state.seen.writes.len() < 100_000 {
             // A rename counts for the file; its closing afterwards (safetensors does so) does not undo that.
-            let known = state.seen.writes.iter().any(|(_, known, aside)| *known == path && *aside);
-            state.seen.writes.push((at, path, renamed || (closed && known)));
+            let known = closed && state.seen.writes.iter().any(|known| known.path == path && known.renamed);
+            state.seen.writes.push(Write { at, path, renamed: renamed || known, whole: closed || renamed });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::{Write, bursts};
+
+    fn writes(rows: &[(f64, &str, bool)]) -> Vec<Write> {
+        let of = |(at, path, whole): &(f64, &str, bool)| Write {
+            at: *at,
+            path: PathBuf::from(path),
+            renamed: false,
+            whole: *whole,
+        };
+        rows.iter().map(of).collect()
+    }
+
+    #[test]
+    fn silence_ends_a_save_and_so_does_writing_its_files_again() {
+        let slow = writes(&[(1.0, "a", false), (1.5, "a", true), (4.0, "a", false), (4.1, "a", true)]);
+        assert_eq!(bursts(&slow, 4.5).len(), 1);
+        assert_eq!(bursts(&slow, f64::INFINITY).len(), 2);
+        let quick = writes(&[
+            (1.0, "a", false),
+            (1.1, "a", true),
+            (1.2, "n", true),
+            (1.5, "a", false),
+            (1.6, "a", true),
+            (1.7, "n", true),
+        ]);
+        let seen = bursts(&quick, f64::INFINITY);
+        assert_eq!(seen.iter().map(|burst| burst.files.len()).collect::<Vec<_>>(), [2, 2]);
+        // A file that is written in several strokes while another is still open is one save.
+        let strokes = writes(&[
+            (1.0, "a", false),
+            (1.1, "b", false),
+            (1.2, "b", true),
+            (1.3, "b", false),
+            (1.4, "a", true),
+        ]);
+        assert_eq!(bursts(&strokes, f64::INFINITY).len(), 1);
     }
 }

@@ -95,6 +95,16 @@ pub(super) fn keeper(token: &str, folder: &Path) -> Exit {
 
 /// The document of a run whose probe was killed.
 fn recover(journal: &Path, reporter: &mut Reporter<'_, '_>) -> anyhow::Result<Exit> {
+    #[cfg(target_os = "linux")]
+    if let Some(document) = recovery::journaled(journal) {
+        if reporter.output.is_none() {
+            reporter.output = Some(journal.with_extension("json"));
+        }
+        let mut whole = page::page(&document.body);
+        whole.blocks.extend(crate::render::pages::recovery::page(&document.body).blocks);
+        reporter.result(&document, &whole)?;
+        return Ok(Exit::Yes);
+    }
     let (mut log, unread) = journal::read(journal)?;
     let place = log.identity().hook.clone();
     let report = place.as_ref().and_then(HookSession::reopen).map(HookSession::finish);

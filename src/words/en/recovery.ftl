@@ -31,7 +31,15 @@ recovery-ended-limit = ended at the limit of --for
 recovery-ended-hung = no step within its time, killed
 recovery-ended-signal = it died of signal { $signal }
 recovery-ended-exit = it ended with status { $code }
-recovery-stopped = the recovery test was interrupted; its runs are ended and its files removed
+recovery-ended-cut-short = ended because the test was stopped
+recovery-stopped = the recovery test was interrupted; its runs are ended, its files removed, and what it had learned is in the document. Not done: { $missing }
+recovery-stopped-early = the recovery test was interrupted before its first run had begun; nothing was learned
+recovery-stopped-limit = the limit of --within came first; what the test had learned is in the document. Not done: { $missing }
+recovery-stopped-by-signal = the test was interrupted; not done: { $missing }
+recovery-stopped-by-limit = the limit of --within came first; not done: { $missing }
+recovery-stopped-by-error = the test could not go on; not done: { $missing }
+recovery-stopped-by-killed = onecard was killed; not done: { $missing }
+recovery-limit-before-step = the limit of --for came before the resumed run had made a step: give it more time
 recovery-not-ended = processes that could not be ended: { $names }
 recovery-not-begun = the recovery test cannot run: { $cause }
 recovery-not-begun-hint = --scratch names a folder that can be written to
@@ -60,6 +68,8 @@ recovery-too-few = { $count ->
     }, too few to tell what differs ({ $needed } are needed)
 recovery-between = the losses differ by more than random state does and by less than another order of data
 recovery-failed-before = the command failed by itself, before it could be interrupted
+recovery-over-before = the run came to its own end after { $steps } steps, its newest checkpoint after { $saved }, before the test had interrupted it: test with a longer run, or have it save earlier
+recovery-no-checkpoint-recognised = the run ended and wrote files, none of which was recognised as a checkpoint: name their folder with --checkpoint-dir, or have the run save while it goes on
 recovery-no-checkpoint = the run ended without writing a checkpoint: there is nothing to resume from
 recovery-no-checkpoint-yet = no checkpoint was written within { $steps ->
         [one] one step

@@ -4,39 +4,46 @@ use std::path::Path;
 
 use super::settings::Settings;
 use super::stage::Ran;
-use super::{ended_by_us, gaps_of};
+use super::{Story, ended_by_us, gaps_of};
 use crate::adapters::checkpoint;
+use crate::adapters::trial::copy;
 use crate::commands::probe::context;
 use crate::exit::Exit;
 use crate::probe::ProbeBody;
 use crate::probe::checkpoint::CheckpointRecord;
 use crate::recovery::grade::Judgement;
-use crate::recovery::observed::{Observed, Saved, whole_of};
-use crate::recovery::record::{CheckpointSeen, LossAt, LossPairs, RecoveryRecord};
-use crate::recovery::{Grade, Interrupt, Lost};
-use crate::words::Message;
+use crate::recovery::observed::{Numbered, Observed, Saved, whole_of};
+use crate::recovery::plan::missing;
+use crate::recovery::record::{
+    CheckpointSeen, LossAt, LossPairs, PhaseSeen, RecoveryRecord, Stopped, StoppedBy,
+};
+use crate::recovery::{Grade, Interrupt, Lost, Phase};
+use crate::units::Bytes;
+use crate::words::{Lang, Message};
 
 /// Points of each curve in the document.
 const MOST_LOSSES: usize = 300;
 
-/// No checkpoint, or the command failed by itself: there was nothing to resume.
-pub(super) fn without_test(settings: &Settings, ran: Ran) -> (ProbeBody, Exit) {
-    let mut record = RecoveryRecord::new(settings.mode, settings.interrupt);
-    let whole = !ran.ended_by_test && !ran.failed();
-    let detail = if ran.failed() {
-        Message::new("recovery-failed-before")
-    } else if whole {
-        record.grade = Some(Grade::F);
-        record.lost = vec![Lost::Everything];
-        Message::new("recovery-no-checkpoint")
-    } else {
-        Message::new("recovery-no-checkpoint-yet").with("steps", ran.observed.made)
-    };
-    record.detail = detail.to_string();
-    record.phases = vec![ran.seen()];
-    let exit = exit_of(&ran);
-    let kept = checkpoint_of(settings, &ran);
-    (body(settings, ran, &record, kept), exit)
+/// Why this run gives the test nothing to resume from, with the grade that follows.
+pub(super) fn nothing_to_resume(ran: &Ran) -> Option<(Option<Grade>, Message)> {
+    if ran.failed() {
+        return Some((None, Message::new("recovery-failed-before")));
+    }
+    if let Some(newest) = ran.observed.newest() {
+        // One that was not interrupted has nothing left to be resumed.
+        let over = !ran.ended_by_test && ran.phase == Phase::Interrupted;
+        let text = Message::new("recovery-over-before").with("steps", ran.observed.made);
+        return over.then(|| (None, text.with("saved", newest.after)));
+    }
+    if ran.ended_by_test {
+        return Some((None, Message::new("recovery-no-checkpoint-yet").with("steps", ran.observed.made)));
+    }
+    // Files that nobody recognised as a checkpoint may be one.
+    let wrote = ran.out.as_deref().is_some_and(|out| copy::size(out) > Bytes::ZERO);
+    if wrote {
+        return Some((None, Message::new("recovery-no-checkpoint-recognised")));
+    }
+    Some((Some(Grade::F), Message::new("recovery-no-checkpoint")))
 }
 
 /// The newest checkpoint as it lay when the run had ended, before anything was resumed from it.
@@ -49,22 +56,75 @@ pub(super) fn checkpoint_of(settings: &Settings, ran: &Ran) -> Option<Checkpoint
         .or_else(|| checkpoint::newest_in(settings.checkpoint_dir.as_deref().or(ran.out.as_deref())?))
 }
 
-pub(super) fn record(
-    record: &mut RecoveryRecord,
+/// The document of the run that was measured, with the test in it. `stopped`: what ended the test early.
+pub(super) fn body(
     settings: &Settings,
-    interrupted: &Ran,
-    resumed: &Ran,
-    judged: &Judgement,
-    kept: Option<&CheckpointRecord>,
-) {
-    let observed = &interrupted.observed;
-    let base =
-        observed.first_number().filter(|_| observed.numbered != crate::recovery::observed::Numbered::Log);
-    let number = |made: u64| base.map_or(made, |first| first + made - 1);
-    let newest = observed.newest();
+    story: &Story,
+    seen: &[PhaseSeen],
+    stopped: Option<(StoppedBy, Option<i32>)>,
+) -> ProbeBody {
+    let mut record = RecoveryRecord::new(settings.mode, settings.interrupt);
     record.notice_seconds = (settings.interrupt == Interrupt::Term).then_some(settings.notice.as_secs_f64());
+    record.phases = seen.to_vec();
+    let mut detail: Vec<String> = Vec::new();
+    if let Some((grade, why)) = &story.nothing {
+        record.grade = *grade;
+        record.lost = grade.map(|_| Lost::Everything).into_iter().collect();
+        detail.push(why.to_string());
+    } else if let Some(interrupted) = &story.interrupted {
+        of_interrupted(&mut record, interrupted, story);
+        if let Some((resumed, judged)) = story.resumed.as_ref().zip(story.judged.as_ref()) {
+            of_resumed(&mut record, interrupted, resumed, judged);
+            detail.extend(judged.detail.iter().map(ToString::to_string));
+            detail.extend(resumed.last_lines.last().filter(|_| resumed.failed()).cloned());
+        }
+    }
+    record.survives_damage = super::faults::survived(&story.damage);
+    record.damage.clone_from(&story.damage);
+    if let Some((by, signal)) = stopped {
+        let missing = missing(settings.mode, seen);
+        let names = super::talk::names(&missing, Lang::En);
+        detail.push(Message::keyed("recovery-stopped-by-", by.key()).with("missing", names).to_string());
+        record.stopped = Some(Stopped { by, signal, missing });
+    }
+    record.detail = detail.join("; ");
+    let base = story.reference.as_ref().or(story.interrupted.as_ref()).or(story.cut.as_ref());
+    let mut body = base.and_then(|ran| ran.body.clone()).unwrap_or_default();
+    body.command = context::shown(&settings.command);
+    if base.is_some_and(|ran| ran.ended_by_test) {
+        ended_by_us(&mut body);
+    }
+    let of_cut = || checkpoint_of(settings, story.cut.as_ref()?);
+    body.checkpoint = story.kept.clone().or_else(of_cut).or(body.checkpoint);
+    gaps_of(&record, &mut body.gaps);
+    body.recovery = serde_json::to_value(&record).ok();
+    body
+}
+
+/// Steps as the program itself counts them, from those that this process made.
+fn numbering(observed: &Observed) -> impl Fn(u64) -> u64 {
+    let base = observed.first_number().filter(|_| observed.numbered != Numbered::Log);
+    move |made: u64| base.map_or(made, |first| first + made - 1)
+}
+
+fn of_interrupted(record: &mut RecoveryRecord, interrupted: &Ran, story: &Story) {
+    let observed = &interrupted.observed;
+    let number = numbering(observed);
+    let newest = observed.newest();
     record.interrupted_at_step = Some(number(observed.made.max(1)));
     record.checkpoint_step = newest.map(|saved| number(saved.after));
+    record.checkpoint_interval = interval(&observed.saved);
+    record.polite = interrupted.polite;
+    record.left_alive.clone_from(&interrupted.left_alive);
+    if let Some(memory) = &interrupted.memory {
+        record.memory_returned = Some(memory.is_ok());
+        record.memory_return_seconds = memory.as_ref().ok().map(std::time::Duration::as_secs_f64);
+    }
+    record.checkpoint = story.kept.as_ref().map(|kept| seen(kept, newest));
+}
+
+fn of_resumed(record: &mut RecoveryRecord, interrupted: &Ran, resumed: &Ran, judged: &Judgement) {
+    let observed = &interrupted.observed;
     record.resumed_first_step = judged.resumed_first_step;
     record.grade = judged.grade;
     record.lost.clone_from(&judged.lost);
@@ -73,21 +133,9 @@ pub(super) fn record(
     record.loss_continuous = judged.loss_continuous;
     record.restart_seconds = resumed.observed.first_step_at();
     record.lost_steps = judged.resumed_from.map(|from| observed.made.saturating_sub(from));
-    record.checkpoint_interval = interval(&observed.saved);
-    record.polite = interrupted.polite;
-    record.left_alive = interrupted.left_alive.iter().chain(&resumed.left_alive).cloned().collect();
-    if let Some(memory) = &interrupted.memory {
-        record.memory_returned = Some(memory.is_ok());
-        record.memory_return_seconds = memory.as_ref().ok().map(std::time::Duration::as_secs_f64);
-    }
-    record.checkpoint = kept.map(|kept| seen(kept, newest));
+    record.left_alive.extend(resumed.left_alive.iter().cloned());
     let from = judged.resumed_from.unwrap_or(0);
-    record.loss = losses(judged, observed, &resumed.observed, from, number);
-    let mut detail: Vec<String> = judged.detail.iter().map(ToString::to_string).collect();
-    if let Some(last) = resumed.last_lines.last().filter(|_| resumed.failed()) {
-        detail.push(last.clone());
-    }
-    record.detail = detail.join("; ");
+    record.loss = losses(judged, observed, &resumed.observed, from, numbering(observed));
 }
 
 fn losses(
@@ -157,26 +205,6 @@ pub(super) fn exit_of(ran: &Ran) -> Exit {
         },
         (false, false) => Exit::Yes,
     }
-}
-
-/// The document of the run that was measured, with the test in it.
-pub(super) fn body(
-    settings: &Settings,
-    ran: Ran,
-    record: &RecoveryRecord,
-    kept: Option<CheckpointRecord>,
-) -> ProbeBody {
-    let by_test = ran.ended_by_test;
-    let mut body = ran.body.unwrap_or_default();
-    body.command = context::shown(&settings.command);
-    if by_test {
-        ended_by_us(&mut body);
-    }
-    body.checkpoint = kept.or(body.checkpoint);
-    let detail = record.detail.clone();
-    gaps_of(record, &detail, &mut body.gaps);
-    body.recovery = serde_json::to_value(record).ok();
-    body
 }
 
 /// The part of a checkpoint's path that a person knows: below the run's folder.

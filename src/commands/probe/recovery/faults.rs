@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::conclude::shown_path;
-use super::resume;
 use super::stage::{Halt, Next, Ran, Stage, moved};
+use super::{Story, resume};
 use crate::adapters::trial::copy;
 use crate::adapters::trial::folder::{Aim, FolderWatch};
 use crate::adapters::trial::tree::{self, Whom};
@@ -14,7 +14,7 @@ use crate::recovery::Phase;
 use crate::recovery::damage::{COPIES, Damage, File, Met, changes, met};
 use crate::recovery::grade::{ResumeEnd, where_from};
 use crate::recovery::observed::whole_of;
-use crate::recovery::record::{DamageMet, RecoveryRecord};
+use crate::recovery::record::DamageMet;
 use crate::words::Message;
 
 /// Steps that show where a damaged checkpoint was resumed from.
@@ -22,21 +22,30 @@ const FEW_STEPS: u64 = 8;
 /// A save is hit when its largest file has grown so far.
 const HALF: f64 = 0.5;
 
+/// `keep`: after each, should the test be stopped.
 pub(super) fn all(
     stage: &mut Stage<'_, '_, '_>,
-    interrupted: &Ran,
+    story: &mut Story,
     original: &Path,
-    record: &mut RecoveryRecord,
+    keep: &dyn Fn(&Stage<'_, '_, '_>, &Story),
 ) -> Result<(), Halt> {
-    let mut found = vec![while_saving(stage, interrupted)?];
-    for damage in COPIES {
-        found.push(copied(stage, interrupted, original, damage)?);
+    for damage in std::iter::once(Damage::KilledWhileSaving).chain(COPIES) {
+        let Some(interrupted) = &story.interrupted else { return Ok(()) };
+        let met = match damage {
+            Damage::KilledWhileSaving => while_saving(stage, interrupted)?,
+            damage => copied(stage, interrupted, original, damage)?,
+        };
+        story.damage.push(met);
+        keep(stage, story);
     }
+    Ok(())
+}
+
+/// Whether resuming helped itself, by damage; `None` when nothing could be told.
+pub(super) fn survived(found: &[DamageMet]) -> Option<BTreeMap<String, bool>> {
     let told: BTreeMap<String, bool> =
         (found.iter()).filter_map(|one| Some((one.damage.key().to_owned(), one.met?.survived()))).collect();
-    record.survives_damage = (!told.is_empty()).then_some(told);
-    record.damage = found;
-    Ok(())
+    (!told.is_empty()).then_some(told)
 }
 
 fn copied(
@@ -87,6 +96,7 @@ fn told(said: &mut DamageMet, ran: &Ran, interrupted: &Ran, newest: u64, older: 
     match ran.resume_end() {
         ResumeEnd::Hung => said.met = Some(Met::Hung),
         ResumeEnd::Crashed { .. } => said.met = Some(Met::Refused),
+        ResumeEnd::CutShort => said.said = Some(Message::new("recovery-limit-before-step").to_string()),
         ResumeEnd::Went => {
             said.resumed_from = where_from(&interrupted.observed, &ran.observed, 0.0);
             said.met = met(&ran.observed, said.resumed_from, newest, older);

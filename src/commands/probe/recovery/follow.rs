@@ -19,6 +19,8 @@ pub(super) enum How {
     Hung,
     /// `--for` came first.
     OutOfTime,
+    /// The whole test was stopped.
+    Stopped,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -48,6 +50,13 @@ pub(super) struct Follow {
 }
 
 impl Follow {
+    /// The run has ended: what was being saved is over, whole or not.
+    pub(super) fn last_look(&mut self, watched: Option<&FolderWatch>) {
+        if self.standing.steps > 0 && (self.standing.checkpoints == 0 || !self.bursts.is_empty()) {
+            self.take(watched, f64::INFINITY, self.standing.steps);
+        }
+    }
+
     /// The hook's word where there is one; else what is printed, and what the folder shows.
     pub(super) fn look(
         &mut self,
@@ -65,17 +74,24 @@ impl Follow {
             return;
         }
         // Before the first step nothing that is written is a checkpoint of this run.
-        let bursts = watched.filter(|_| steps > 0).map(|watched| watched.bursts(elapsed)).unwrap_or_default();
+        if steps > 0 {
+            self.take(watched, elapsed, steps);
+        }
+        let newest = self.bursts.last().map(|saved| saved.after);
+        self.standing.look(steps, self.bursts.len() as u64, newest);
+    }
+
+    /// Saves that the folder shows to be over.
+    fn take(&mut self, watched: Option<&FolderWatch>, now: f64, steps: u64) {
+        let bursts = watched.map(|watched| watched.bursts(now)).unwrap_or_default();
         let saves: Vec<Saved> = bursts.iter().filter_map(save_of).collect();
         while self.bursts.len() < saves.len() {
             let mut saved = saves[self.bursts.len()].clone();
-            // Its end is seen a second later; what counts is where the run stood then.
+            // Its end is seen later; what counts is where the run stood then.
             let then = self.history.iter().rev().find(|(at, _)| *at <= saved.at);
             saved.after = then.map_or(steps, |(_, steps)| *steps).max(1);
             self.bursts.push(saved);
         }
-        let newest = self.bursts.last().map(|saved| saved.after);
-        self.standing.look(steps, self.bursts.len() as u64, newest);
     }
 }
 
@@ -83,12 +99,18 @@ impl Follow {
 fn save_of(burst: &Burst) -> Option<Saved> {
     let is_log = |path: &PathBuf| {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let ends = [".log", ".txt", ".csv", ".jsonl", ".out", ".err", ".tmp", ".part"];
+        let ends = [".log", ".txt", ".csv", ".jsonl", ".out", ".err", ".tmp", ".part", ".wandb"];
         name.contains("tfevents") || ends.iter().any(|end| name.ends_with(end))
     };
     let files = burst.files.iter().filter(|path| !is_log(path) && path.exists());
     let paths: Vec<String> = files.map(|path| path.display().to_string()).collect();
-    if paths.is_empty() {
+    // Figures and settings that are written anew at each step, with nothing beside them, are no checkpoint.
+    let is_notes = |path: &String| {
+        [".json", ".yaml", ".yml", ".toml", ".html", ".md", ".png", ".svg"]
+            .iter()
+            .any(|end| path.ends_with(end))
+    };
+    if paths.iter().all(is_notes) {
         return None;
     }
     Some(Saved {

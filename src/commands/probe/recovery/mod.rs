@@ -3,12 +3,16 @@
 mod conclude;
 mod faults;
 mod follow;
+mod journal;
 mod settings;
 mod stage;
 mod talk;
 
 use std::path::PathBuf;
 
+pub(super) use journal::read as journaled;
+
+use journal::TestJournal;
 use settings::{Settings, Workspot};
 use stage::{Halt, Next, Ran, Stage};
 
@@ -19,12 +23,13 @@ use crate::cli::ProbeArgs;
 use crate::commands::Reporter;
 use crate::document::{Document, Gap};
 use crate::exit::Exit;
+use crate::probe::checkpoint::CheckpointRecord;
 use crate::probe::{OutcomeKind, ProbeBody};
-use crate::recovery::grade::{Runs, judge};
-use crate::recovery::plan::checkpoints_wanted;
-use crate::recovery::record::RecoveryRecord;
+use crate::recovery::grade::{Judgement, Runs, judge};
+use crate::recovery::plan::{self, checkpoints_wanted};
+use crate::recovery::record::{DamageMet, RecoveryRecord};
 use crate::recovery::timing::{Reference, patience, resumed_enough};
-use crate::recovery::{Interrupt, Mode, Phase};
+use crate::recovery::{Grade, Interrupt, Mode, Phase};
 use crate::render::pages::probe as page;
 use crate::render::pages::recovery as recovery_page;
 use crate::words::{Message, Problem};
@@ -38,22 +43,36 @@ pub(super) fn run(args: &ProbeArgs, mode: Mode, reporter: &mut Reporter<'_, '_>)
     let place = Workplace::make(settings.scratch.as_deref()).map_err(|error| not_begun(&error))?;
     let vram = Vram::open();
     let mut stage = Stage::new(&settings, &place, &listening, vram.as_ref(), &scan, reporter);
-    let went = all_runs(&settings, &mut stage);
+    let journal = TestJournal::beside(&output);
+    let mut story = Story::default();
+    let went = all_runs(&settings, &mut stage, &mut story, &journal);
+    story.cut = stage.cut.take();
+    let seen = std::mem::take(&mut stage.seen);
+    let stopped = went.as_ref().err().map(Halt::by);
+    // Before anything is cleared up: whoever wants us to end may not wait so long.
+    let kept = story.made_a_run() || stopped.is_none();
+    if kept {
+        let document = Document::new(conclude::body(&settings, &story, &seen, stopped), Some(clock::now()));
+        save(&document, &output, reporter);
+        reporter.note_page(&page::summary(&document.body));
+        reporter.note_page(&recovery_page::page(&document.body));
+    }
     let left = place.clear();
     if !left.is_empty() {
         reporter.warn(&Message::new("recovery-not-ended").with("names", left.join(", ")));
     }
+    journal.remove();
+    let missing = talk::names(&plan::missing(mode, &seen), reporter.lang);
+    let ended = |id: &'static str| Message::new(id).with("missing", missing.clone());
     match went {
-        Ok((body, exit)) => {
-            let document = Document::new(body, Some(clock::now()));
-            save(&document, &output, reporter);
-            reporter.note_page(&page::summary(&document.body));
-            reporter.note_page(&recovery_page::page(&document.body));
-            Ok(exit)
-        }
+        Ok(exit) => Ok(exit),
         Err(Halt::Signal(signal)) => {
-            reporter.warn(&Message::new("recovery-stopped"));
+            reporter.warn(&ended(if kept { "recovery-stopped" } else { "recovery-stopped-early" }));
             Ok(Exit::Signal(u8::try_from(signal).unwrap_or(u8::MAX)))
+        }
+        Err(Halt::Limit) => {
+            reporter.warn(&ended("recovery-stopped-limit"));
+            Ok(Exit::Yes)
         }
         Err(Halt::Cannot(problem)) => Err(problem.into()),
     }
@@ -64,19 +83,51 @@ fn not_begun(error: &std::io::Error) -> Problem {
         .hint(Message::new("recovery-not-begun-hint"))
 }
 
-/// The document's body and the status of the whole.
-fn all_runs(settings: &Settings, stage: &mut Stage<'_, '_, '_>) -> Result<(ProbeBody, Exit), Halt> {
+/// What the runs have shown so far. Whatever ends the test, a document can be made of it.
+#[derive(Default)]
+struct Story {
+    reference: Option<Ran>,
+    interrupted: Option<Ran>,
+    /// The newest checkpoint as it lay when the run was interrupted.
+    kept: Option<CheckpointRecord>,
+    resumed: Option<Ran>,
+    judged: Option<Judgement>,
+    damage: Vec<DamageMet>,
+    /// There was nothing to resume from: the grade, if that tells one, and why.
+    nothing: Option<(Option<Grade>, Message)>,
+    /// The run during which the test was stopped.
+    cut: Option<Ran>,
+}
+
+impl Story {
+    fn made_a_run(&self) -> bool {
+        self.reference.is_some() || self.interrupted.is_some() || self.cut.is_some()
+    }
+}
+
+/// The status of the whole.
+fn all_runs(
+    settings: &Settings,
+    stage: &mut Stage<'_, '_, '_>,
+    story: &mut Story,
+    journal: &TestJournal,
+) -> Result<Exit, Halt> {
+    let keep = |stage: &Stage<'_, '_, '_>, story: &Story| journal.keep(settings, story, &stage.seen);
+    keep(stage, story);
     let wanted = checkpoints_wanted(settings.mode);
-    let mut reference = None;
     if settings.mode >= Mode::Paired {
         let mut rule = Reference::default();
         let order = stage.order(Phase::Uninterrupted, None)?;
         let ran = stage.run(order, &mut |look| Next::kill_when(rule.enough(&look.standing, wanted)))?;
-        stage.forecast(&ran)?;
-        if ran.failed() {
-            return Ok(conclude::without_test(settings, ran));
+        let ran = story.reference.insert(ran);
+        let exit = conclude::exit_of(ran);
+        let forecast = stage.forecast(ran);
+        if let Some(nothing) = conclude::nothing_to_resume(ran) {
+            story.nothing = Some(nothing);
+            return Ok(exit);
         }
-        reference = Some(ran);
+        keep(stage, story);
+        forecast?;
     }
     let order = stage.order(Phase::Interrupted, None)?;
     let out = order.out.clone();
@@ -84,36 +135,39 @@ fn all_runs(settings: &Settings, stage: &mut Stage<'_, '_, '_>) -> Result<(Probe
         let now = look.standing.interrupt(wanted);
         if settings.interrupt == Interrupt::Term { Next::term_when(now) } else { Next::kill_when(now) }
     })?;
-    if reference.is_none() {
-        stage.forecast(&ran)?;
+    let forecast = if story.reference.is_none() { stage.forecast(&ran) } else { Ok(()) };
+    story.kept = conclude::checkpoint_of(settings, &ran);
+    let interrupted = story.interrupted.insert(ran);
+    if let Some(nothing) = conclude::nothing_to_resume(interrupted) {
+        let exit = conclude::exit_of(interrupted);
+        story.nothing = Some(nothing);
+        return Ok(exit);
     }
-    if ran.failed() || ran.observed.saved.is_empty() {
-        return Ok(conclude::without_test(settings, ran));
-    }
-    let interrupted = ran;
-    let kept = conclude::checkpoint_of(settings, &interrupted);
+    keep(stage, story);
+    forecast?;
+    let Some(interrupted) = &story.interrupted else { return Ok(Exit::ProbeFailed) };
     // Damaged copies are made of what was there when the run was interrupted, so before it is resumed.
     let original =
         if settings.mode == Mode::Faults { out.as_deref().map(|out| stage.keep(out)) } else { None };
+    let original = original.transpose()?;
+    let reference = story.reference.as_ref().map(|reference| &reference.observed);
     let newest = interrupted.observed.newest().map_or(0, |saved| saved.after);
     let comparable = (interrupted.observed.made.saturating_sub(newest))
-        .max(reference.as_ref().map_or(0, |reference| reference.observed.made.saturating_sub(newest)));
-    let resumed = resume(stage, &interrupted, Phase::Resumed, out, comparable)?;
-    let judged = judge(Runs {
-        reference: reference.as_ref().map(|reference| &reference.observed),
+        .max(reference.map_or(0, |reference| reference.made.saturating_sub(newest)));
+    let resumed = resume(stage, interrupted, Phase::Resumed, out, comparable)?;
+    story.judged = Some(judge(Runs {
+        reference,
         interrupted: &interrupted.observed,
         resumed: &resumed.observed,
         end: resumed.resume_end(),
-    });
-    let mut record = RecoveryRecord::new(settings.mode, settings.interrupt);
-    conclude::record(&mut record, settings, &interrupted, &resumed, &judged, kept.as_ref());
-    if let Some(original) = original {
-        faults::all(stage, &interrupted, &original?, &mut record)?;
-    }
-    record.phases = stage.seen.clone();
+    }));
     let exit = conclude::exit_of(&resumed);
-    let base = reference.unwrap_or(interrupted);
-    Ok((conclude::body(settings, base, &record, kept), exit))
+    story.resumed = Some(resumed);
+    keep(stage, story);
+    if let Some(original) = original {
+        faults::all(stage, story, &original, &keep)?;
+    }
+    Ok(exit)
 }
 
 /// Resumes in this folder until enough steps can be compared.
@@ -135,20 +189,25 @@ fn resume(
 }
 
 /// A gap for each part of the record that is null.
-fn gaps_of(record: &RecoveryRecord, detail: &str, gaps: &mut Vec<Gap>) {
+fn gaps_of(record: &RecoveryRecord, gaps: &mut Vec<Gap>) {
+    let detail = &record.detail;
     let mut missing = |field: &str, absent: bool, reason: &str| {
         if absent {
             gaps.push(Gap::new(format!("recovery.{field}"), reason.to_owned()));
         }
     };
-    let why = if detail.is_empty() { Message::new("recovery-gap").to_string() } else { detail.to_owned() };
+    let why = if detail.is_empty() { Message::new("recovery-gap").to_string() } else { detail.clone() };
     missing("grade", record.grade.is_none(), &why);
     let untold = |id: &'static str| Message::new(id).to_string();
-    missing("step_continuous", record.step_continuous.is_none(), &untold("recovery-gap-step"));
-    missing("lr_continuous", record.lr_continuous.is_none(), &untold("recovery-gap-rate"));
+    // A test that was stopped before it had resumed could not know either.
+    let of = |id: &'static str| if record.grade.is_none() { why.clone() } else { untold(id) };
+    missing("step_continuous", record.step_continuous.is_none(), &of("recovery-gap-step"));
+    missing("lr_continuous", record.lr_continuous.is_none(), &of("recovery-gap-rate"));
     missing("loss_continuous", record.loss_continuous.is_none(), &why);
     if record.mode != Mode::Faults {
         missing("survives_damage", true, &untold("recovery-gap-faults"));
+    } else {
+        missing("survives_damage", record.survives_damage.is_none(), &untold("recovery-gap"));
     }
     missing("memory_returned", record.memory_returned.is_none(), &untold("recovery-gap-memory"));
 }

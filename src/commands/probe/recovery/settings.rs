@@ -35,6 +35,8 @@ pub(super) struct Settings {
     pub(super) command: Vec<OsString>,
     pub(super) resume_with: Option<String>,
     pub(super) limit: Option<Duration>,
+    /// Of the whole test.
+    pub(super) within: Option<Duration>,
     pub(super) checkpoint_dir: Option<PathBuf>,
     pub(super) price: Option<Price>,
     /// Flags that go on to the probe of each run.
@@ -81,6 +83,7 @@ impl Settings {
             command: args.command.clone(),
             resume_with: asked.resume_with.clone(),
             limit: args.for_,
+            within: asked.within,
             checkpoint_dir: args.checkpoint_dir.clone(),
             price,
             flags: flags_of(args),

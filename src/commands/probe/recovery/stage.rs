@@ -21,7 +21,7 @@ use crate::recovery::Phase;
 use crate::recovery::grade::ResumeEnd;
 use crate::recovery::observed::Observed;
 use crate::recovery::plan::{Learned, forecast};
-use crate::recovery::record::{PhaseSeen, Polite};
+use crate::recovery::record::{PhaseSeen, Polite, StoppedBy};
 use crate::recovery::timing::Standing;
 use crate::units::Bytes;
 use crate::words::{Arg, Message, Problem};
@@ -34,7 +34,20 @@ const LAST_WORD: Duration = Duration::from_secs(60);
 /// Why the test does not go on.
 pub(super) enum Halt {
     Signal(i32),
+    /// `--within` is over.
+    Limit,
     Cannot(Problem),
+}
+
+impl Halt {
+    /// As the document says it.
+    pub(super) fn by(&self) -> (StoppedBy, Option<i32>) {
+        match self {
+            Halt::Signal(signal) => (StoppedBy::Signal, Some(*signal)),
+            Halt::Limit => (StoppedBy::Limit, None),
+            Halt::Cannot(_) => (StoppedBy::Error, None),
+        }
+    }
 }
 
 /// Where a run stands, for the rule that ends it.
@@ -80,6 +93,8 @@ pub(super) struct Ran {
     pub(super) signal: Option<i32>,
     pub(super) ended_by_test: bool,
     pub(super) hung: bool,
+    /// The whole test was stopped while it ran.
+    pub(super) cut_short: bool,
     /// The limit that the user set came before the place where it was to end.
     pub(super) out_of_time: bool,
     pub(super) seconds: f64,
@@ -108,6 +123,7 @@ impl Ran {
             code: self.code,
             signal: self.signal,
             ended_by_test: self.ended_by_test,
+            cut_short: self.cut_short,
             said_last: if self.failed() || self.hung { self.last_lines.clone() } else { Vec::new() },
         }
     }
@@ -117,6 +133,8 @@ impl Ran {
             ResumeEnd::Hung
         } else if self.failed() {
             ResumeEnd::Crashed { code: self.code, signal: self.signal }
+        } else if self.out_of_time && self.observed.made == 0 {
+            ResumeEnd::CutShort
         } else {
             ResumeEnd::Went
         }
@@ -131,7 +149,10 @@ pub(super) struct Stage<'a, 'r, 's> {
     scan: &'a ScanConfig,
     reporter: &'a mut Reporter<'r, 's>,
     pub(super) seen: Vec<PhaseSeen>,
+    /// The run during which the test was stopped.
+    pub(super) cut: Option<Ran>,
     made: u32,
+    began: Instant,
 }
 
 impl<'a, 'r, 's> Stage<'a, 'r, 's> {
@@ -143,7 +164,18 @@ impl<'a, 'r, 's> Stage<'a, 'r, 's> {
         scan: &'a ScanConfig,
         reporter: &'a mut Reporter<'r, 's>,
     ) -> Stage<'a, 'r, 's> {
-        Stage { settings, place, listening, vram, scan, reporter, seen: Vec::new(), made: 0 }
+        Stage {
+            settings,
+            place,
+            listening,
+            vram,
+            scan,
+            reporter,
+            seen: Vec::new(),
+            cut: None,
+            made: 0,
+            began: Instant::now(),
+        }
     }
 
     fn name(&mut self, phase: Phase) -> String {
@@ -211,11 +243,20 @@ impl<'a, 'r, 's> Stage<'a, 'r, 's> {
         let mut follow = Follow::default();
         let followed = self.follow(&mut trial, &mut follow, watched.as_ref(), rule);
         if let Err(halt) = followed {
-            trial.kill();
+            let left_alive = trial.kill();
             self.wait_for_the_end(&mut trial);
+            let seconds = trial.began.elapsed().as_secs_f64();
+            let ended = Ended { left_alive, ..Ended::how(How::Stopped) };
+            let mut ran = Stage::ran(job.phase, trial.finish(), &follow, &ended, seconds);
+            ran.out = job.out;
+            self.note_down(&ran);
+            self.cut = Some(ran);
             return Err(halt);
         }
         let ended = follow.ends.take().unwrap_or_default();
+        if ended.how == How::ByItself {
+            follow.last_look(watched.as_ref());
+        }
         let asked_at = ended.asked_at;
         let seconds = trial.began.elapsed().as_secs_f64();
         let token = trial.token().to_owned();
@@ -264,10 +305,16 @@ impl<'a, 'r, 's> Stage<'a, 'r, 's> {
                 }
                 _ => {}
             }
+            if self.settings.within.is_some_and(|within| self.began.elapsed() >= within) {
+                return Err(Halt::Limit);
+            }
             self.listening.taken();
             let (live, progress) = trial.look();
             let elapsed = trial.began.elapsed().as_secs_f64();
             follow.look(live, progress.made, watched, elapsed);
+            // A total of epochs or samples is none of steps.
+            let same = progress.made.is_some_and(|made| made.abs_diff(follow.standing.steps) <= 2);
+            follow.standing.total = progress.total.filter(|_| same).or(follow.standing.total);
             self.say_where(follow);
             let hit = watched.is_some_and(|watched| watched.hit().is_some());
             let next = if hit { Next::Kill } else { rule(&Look { elapsed, standing: follow.standing }) };
@@ -351,6 +398,7 @@ impl<'a, 'r, 's> Stage<'a, 'r, 's> {
             signal: outcome.and_then(|outcome| outcome.signal),
             ended_by_test: ended.how != How::ByItself,
             hung: ended.how == How::Hung,
+            cut_short: ended.how == How::Stopped,
             out_of_time: ended.how == How::OutOfTime,
             seconds,
             left_alive: Vec::new(),

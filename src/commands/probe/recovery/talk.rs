@@ -8,21 +8,25 @@ use crate::commands::Reporter;
 use crate::recovery::Phase;
 use crate::recovery::plan::{checkpoints_wanted, phases};
 use crate::recovery::timing::BEYOND;
-use crate::words::{Arg, Message};
+use crate::words::{Arg, Lang, Message};
 
 fn phase_text(phase: Phase) -> Message {
     Message::keyed("recovery-phase-", phase.name())
 }
 
+/// Runs by name, each kind once.
+pub(super) fn names(runs: &[Phase], lang: Lang) -> String {
+    let mut names: Vec<String> = runs.iter().map(|phase| phase_text(*phase).text(lang)).collect();
+    names.dedup();
+    names.join(", ")
+}
+
 pub(super) fn plan(settings: &Settings, reporter: &mut Reporter<'_, '_>) {
     let all = phases(settings.mode);
-    let lang = reporter.lang;
-    let mut names: Vec<String> = all.iter().map(|phase| phase_text(*phase).text(lang)).collect();
-    names.dedup();
     let text = Message::new("recovery-plan")
         .with("mode", mode_name(settings.mode))
         .with("count", all.len())
-        .with("names", names.join(", "));
+        .with("names", names(&all, reporter.lang));
     reporter.note(&text);
     let length = Message::new("recovery-plan-length")
         .with("checkpoints", checkpoints_wanted(settings.mode))
@@ -42,7 +46,9 @@ pub(super) fn begins(phase: Phase) -> Message {
 }
 
 pub(super) fn ended(ran: &Ran) -> Message {
-    let how = if ran.hung {
+    let how = if ran.cut_short {
+        Message::new("recovery-ended-cut-short")
+    } else if ran.hung {
         Message::new("recovery-ended-hung")
     } else if ran.out_of_time {
         Message::new("recovery-ended-limit")
