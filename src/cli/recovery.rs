@@ -19,6 +19,8 @@ pub struct RecoveryArgs {
     pub scratch: Option<PathBuf>,
     #[arg(long, value_name = "DURATION", value_parser = values::duration, requires = "recovery")]
     pub within: Option<Duration>,
+    #[arg(long, value_name = "FILE", requires = "recovery")]
+    pub forecast_from: Vec<PathBuf>,
     #[arg(long, value_name = "P", requires_all = ["recovery", "currency"])]
     pub price: Option<String>,
     #[arg(long, value_name = "C", requires = "price", value_parser = values::currency)]

@@ -16,6 +16,7 @@
 
 pub mod compare;
 pub mod damage;
+pub mod foresee;
 pub mod grade;
 pub mod observed;
 pub mod plan;

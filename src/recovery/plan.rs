@@ -1,5 +1,7 @@
 //! What the test will do and take, said before it begins and again when the first run has shown how long things last.
 
+use serde::{Deserialize, Serialize};
+
 use super::record::PhaseSeen;
 use super::{Mode, Phase};
 use crate::units::Bytes;
@@ -52,7 +54,7 @@ pub struct Learned {
 }
 
 /// What is still to come, from what the first run showed. An upper figure: later runs find their files in memory.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Forecast {
     pub seconds: f64,
     pub space: Bytes,
@@ -67,16 +69,12 @@ pub fn forecast(mode: Mode, learned: Learned) -> Forecast {
             // One more checkpoint than the interrupted run waits for.
             Phase::KilledWhileSaving => learned.run * 1.5,
             Phase::Resumed => resume,
-            Phase::ResumedAfterSave | Phase::ResumedDamaged => learned.start + 2.0 * learned.step,
+            Phase::ResumedAfterSave | Phase::ResumedDamaged => {
+                learned.start + super::foresee::FEW_STEPS as f64 * learned.step
+            }
         })
         .sum();
-    // The interrupted run's folder, what the resumed one adds, and a copy at a time.
-    let folders = match mode {
-        Mode::Quick => 1,
-        Mode::Paired => 2,
-        Mode::Faults => 4,
-    };
-    Forecast { seconds, space: learned.folder * folders }
+    Forecast { seconds, space: learned.folder * super::foresee::folders(mode) }
 }
 
 #[cfg(test)]
@@ -93,6 +91,6 @@ mod tests {
         let quick = forecast(Mode::Quick, learned);
         assert!((quick.seconds - 50.0).abs() < 1e-9);
         assert!(forecast(Mode::Paired, learned).seconds > quick.seconds);
-        assert_eq!(forecast(Mode::Faults, learned).space, Bytes(4000));
+        assert_eq!(forecast(Mode::Faults, learned).space, Bytes(3000));
     }
 }

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::compare::Pair;
 use super::damage::{Damage, Met};
+use super::foresee::Foreseen;
+use super::plan::Forecast;
 use super::{Grade, Interrupt, Lost, Mode, Phase};
 use crate::gpu::host::Disk;
 use crate::probe::checkpoint::Integrity;
@@ -51,6 +53,16 @@ pub struct RecoveryRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_return_seconds: Option<f64>,
     pub phases: Vec<PhaseSeen>,
+    /// What was foreseen before anything ran, and what was still to come when the first run had shown more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreseen: Option<Foreseen>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreseen_after_first_run: Option<Forecast>,
+    /// The test itself, all its runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_seconds: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_cost: Option<String>,
     /// The test ended before its last run: why, and what was not done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
@@ -84,6 +96,10 @@ impl RecoveryRecord {
             memory_returned: None,
             memory_return_seconds: None,
             phases: Vec::new(),
+            foreseen: None,
+            foreseen_after_first_run: None,
+            took_seconds: None,
+            took_cost: None,
             stopped: None,
             detail: String::new(),
         }

@@ -5,6 +5,8 @@
 //! that they were skipped. Cases of frameworks need the framework as well.
 
 #[cfg(target_os = "linux")]
+mod before;
+#[cfg(target_os = "linux")]
 mod grades;
 #[cfg(target_os = "linux")]
 mod killed;

@@ -105,23 +105,21 @@ fn bursts(writes: &[Write], now: f64) -> Vec<Burst> {
     let mut open: BTreeSet<&Path> = BTreeSet::new();
     for write in writes {
         let again = |burst: &Burst| open.is_empty() && !write.whole && burst.files.contains(&write.path);
-        match bursts.last_mut().filter(|burst| write.at - burst.ended < SILENCE && !again(burst)) {
-            Some(burst) => {
-                burst.ended = write.at;
-                if !burst.files.contains(&write.path) {
-                    burst.files.push(write.path.clone());
-                    burst.renamed &= write.renamed;
-                }
+        let goes_on = bursts.last_mut().filter(|burst| write.at - burst.ended < SILENCE && !again(burst));
+        if let Some(burst) = goes_on {
+            burst.ended = write.at;
+            if !burst.files.contains(&write.path) {
+                burst.files.push(write.path.clone());
+                burst.renamed &= write.renamed;
             }
-            None => {
-                open.clear();
-                bursts.push(Burst {
-                    began: write.at,
-                    ended: write.at,
-                    files: vec![write.path.clone()],
-                    renamed: write.renamed,
-                });
-            }
+        } else {
+            open.clear();
+            bursts.push(Burst {
+                began: write.at,
+                ended: write.at,
+                files: vec![write.path.clone()],
+                renamed: write.renamed,
+            });
         }
         if write.whole {
             open.remove(write.path.as_path());

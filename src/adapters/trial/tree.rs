@@ -12,7 +12,7 @@ use crate::adapters::proc_tree;
 use crate::adapters::supervise::{signals, spawn};
 
 /// How long the killed may take to be gone; one that waits for a dead network disk never is.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks for processes that were born meanwhile.
 const LOOK: Duration = Duration::from_millis(50);
 

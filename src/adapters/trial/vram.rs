@@ -8,7 +8,7 @@ use crate::units::{Bytes, MIB};
 
 /// What a driver may keep of itself between two readings.
 const SLACK: Bytes = Bytes(64 * MIB);
-const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 /// The driver has no event for memory.
 const LOOK: Duration = Duration::from_millis(100);
 

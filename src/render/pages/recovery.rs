@@ -64,6 +64,13 @@ fn fill(page: &mut Page, record: &RecoveryRecord) {
             Message::new("recovery-cost-value").with("steps", steps).with("restart", Arg::Seconds(restart));
         facts.push((Message::new("recovery-cost"), Cell::new(value)));
     }
+    if let Some(took) = record.took_seconds {
+        let value = Message::new("recovery-took-value")
+            .with("seconds", Arg::Seconds(took))
+            .with("runs", record.phases.len())
+            .with("cost", record.took_cost.as_ref().map_or_else(String::new, |cost| format!(", {cost}")));
+        facts.push((Message::new("recovery-took"), Cell::new(value)));
+    }
     page.facts(facts);
     damage(page, record);
     notes(page, record);

@@ -125,6 +125,7 @@ help-value-interrupt-term = Asked to end, as a scheduler does it, and killed whe
 help-probe-notice = With `--interrupt term`: how long it may take to save and end before it is killed
 help-probe-scratch = Where the runs of the test write, a folder for each, removed at the end
 help-probe-within = A limit for the whole recovery test: then it stops and writes what it has learned
+help-probe-forecast-from = A probe or estimate document that tells beforehand how long the recovery test takes; repeatable (default: one of this command where the document will be)
 help-probe-price = What an hour of the machine costs, to say what the test costs
 help-probe-currency = Three-letter code of --price
 

@@ -7,7 +7,44 @@ recovery-plan-length = each keeps its own length and is ended by a signal: { $be
     }, or before the next one; a resumed run when it has made those steps again
 recovery-plan-scratch = they write below { $path } ({ $free } free), each into a folder of its own; all of it is removed at the end
 recovery-plan-in-place = the command names no folder for its output ({"{out}"}), so its own is used: it is written to as in any run, and resumed in place
-recovery-plan-unknown = how long and how much space it takes is said when the first run has shown it
+recovery-before-time = time: { $likely }; { $most }
+recovery-before-likely = likely { $low } to { $high }
+recovery-before-not-likely = how much is likely, nothing known beforehand tells
+recovery-before-each = never more than { $most }: { $runs } runs of at most { $each } (--for), and the time to clear away after each
+recovery-before-within = never more than { $most }, clearing away included (--within)
+recovery-before-no-limit = without a limit (--for limits each run, --within the whole test)
+recovery-before-space = space: at most { $count } checkpoints of { $each } at once, { $most }
+recovery-before-space-open = space: at most { $folders ->
+        [one] the folder of one run
+       *[other] { $folders } copies of one run's folder
+    } at once; { $checkpoint }
+recovery-before-size = a checkpoint takes { $each }, how many a folder will hold is not known
+recovery-before-size-unknown = how large that is, the first checkpoint will show
+recovery-before-space-own = space: as much as the command takes where it always writes; no copies are made
+recovery-before-money = money: { $likely }; { $most } ({ $gpus ->
+        [one] one GPU
+       *[other] { $gpus } GPUs
+    } at { $price } an hour)
+recovery-before-cost-likely = likely { $low } to { $high }
+recovery-before-cost-most = never more than { $most }
+recovery-before-no-price = money: no price was given (--price P --currency C)
+recovery-before-source = known beforehand: { $source }
+recovery-before-unknown = unknown until the first checkpoint: { $names }
+recovery-unknown-first-step = the time to the first step
+recovery-unknown-step-time = the time of a step
+recovery-unknown-first-checkpoint = the step of the first checkpoint
+recovery-unknown-checkpoint-size = the size of a checkpoint
+recovery-unknown-save-time = the time of a save
+recovery-unknown-load-time = the time of loading one
+recovery-source-probe = from { $path }, an earlier run of this command
+recovery-source-other-command = from { $path }, a run of another command
+recovery-source-estimate = from the estimate { $path }
+recovery-source-command = the command says { $said }
+recovery-took = the test took
+recovery-took-value = { $seconds } in { $runs ->
+        [one] one run
+       *[other] { $runs } runs
+    }{ $cost }
 recovery-forecast = still to come: at most about { $seconds }, { $space } of disk ({ $free } free){ $cost }
 recovery-no-room = the test needs { $space } of disk, { $free } are free
 recovery-no-room-hint = name a larger disk with --scratch, or test with --recovery quick

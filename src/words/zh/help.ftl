@@ -125,6 +125,7 @@ help-value-interrupt-term = 像调度器那样请它结束，通知时间过后�
 help-probe-notice = 配合 `--interrupt term`：被杀掉之前可用于保存和结束的时间
 help-probe-scratch = 测试的各次运行写到哪里，每次一个目录，结束时删除
 help-probe-within = 整个恢复测试的时限：到时停止，并写下已得知的
+help-probe-forecast-from = 事先说明恢复测试要多久的 probe 或 estimate 文档；可重复（默认：文档将写到的位置上、同一命令的文档）
 help-probe-price = 这台机器每小时的价格，用来说明测试的费用
 help-probe-currency = --price 的三字母货币代码
 

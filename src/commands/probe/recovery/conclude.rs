@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::settings::Settings;
-use super::stage::Ran;
+use super::stage::{Ran, SoFar};
 use super::{Story, ended_by_us, gaps_of};
 use crate::adapters::checkpoint;
 use crate::adapters::trial::copy;
@@ -14,9 +14,7 @@ use crate::probe::checkpoint::CheckpointRecord;
 use crate::recovery::grade::Judgement;
 use crate::recovery::observed::{Numbered, Observed, Saved, whole_of};
 use crate::recovery::plan::missing;
-use crate::recovery::record::{
-    CheckpointSeen, LossAt, LossPairs, PhaseSeen, RecoveryRecord, Stopped, StoppedBy,
-};
+use crate::recovery::record::{CheckpointSeen, LossAt, LossPairs, RecoveryRecord, Stopped, StoppedBy};
 use crate::recovery::{Grade, Interrupt, Lost, Phase};
 use crate::units::Bytes;
 use crate::words::{Lang, Message};
@@ -31,11 +29,11 @@ pub(super) fn nothing_to_resume(ran: &Ran) -> Option<(Option<Grade>, Message)> {
     }
     if let Some(newest) = ran.observed.newest() {
         // One that was not interrupted has nothing left to be resumed.
-        let over = !ran.ended_by_test && ran.phase == Phase::Interrupted;
+        let over = !ran.ended_by_test() && ran.phase == Phase::Interrupted;
         let text = Message::new("recovery-over-before").with("steps", ran.observed.made);
         return over.then(|| (None, text.with("saved", newest.after)));
     }
-    if ran.ended_by_test {
+    if ran.ended_by_test() {
         return Some((None, Message::new("recovery-no-checkpoint-yet").with("steps", ran.observed.made)));
     }
     // Files that nobody recognised as a checkpoint may be one.
@@ -60,12 +58,18 @@ pub(super) fn checkpoint_of(settings: &Settings, ran: &Ran) -> Option<Checkpoint
 pub(super) fn body(
     settings: &Settings,
     story: &Story,
-    seen: &[PhaseSeen],
+    so_far: &SoFar,
     stopped: Option<(StoppedBy, Option<i32>)>,
 ) -> ProbeBody {
     let mut record = RecoveryRecord::new(settings.mode, settings.interrupt);
     record.notice_seconds = (settings.interrupt == Interrupt::Term).then_some(settings.notice.as_secs_f64());
-    record.phases = seen.to_vec();
+    record.phases.clone_from(&so_far.seen);
+    record.foreseen.clone_from(&story.foreseen);
+    record.foreseen_after_first_run = so_far.refined;
+    record.took_seconds = Some(so_far.seconds);
+    let gpus = story.foreseen.as_ref().and_then(|foreseen| foreseen.gpus).unwrap_or(1);
+    let cost = settings.price.as_ref().and_then(|price| price.cost(so_far.seconds, gpus));
+    record.took_cost = cost.map(|cost| cost.to_string());
     let mut detail: Vec<String> = Vec::new();
     if let Some((grade, why)) = &story.nothing {
         record.grade = *grade;
@@ -82,7 +86,7 @@ pub(super) fn body(
     record.survives_damage = super::faults::survived(&story.damage);
     record.damage.clone_from(&story.damage);
     if let Some((by, signal)) = stopped {
-        let missing = missing(settings.mode, seen);
+        let missing = missing(settings.mode, &so_far.seen);
         let names = super::talk::names(&missing, Lang::En);
         detail.push(Message::keyed("recovery-stopped-by-", by.key()).with("missing", names).to_string());
         record.stopped = Some(Stopped { by, signal, missing });
@@ -91,7 +95,7 @@ pub(super) fn body(
     let base = story.reference.as_ref().or(story.interrupted.as_ref()).or(story.cut.as_ref());
     let mut body = base.and_then(|ran| ran.body.clone()).unwrap_or_default();
     body.command = context::shown(&settings.command);
-    if base.is_some_and(|ran| ran.ended_by_test) {
+    if base.is_some_and(|ran| ran.ended_by_test()) {
         ended_by_us(&mut body);
     }
     let of_cut = || checkpoint_of(settings, story.cut.as_ref()?);
@@ -196,7 +200,7 @@ fn seen(kept: &CheckpointRecord, saved: Option<&Saved>) -> CheckpointSeen {
 /// The last run's own status goes through; one that we ended after it had gone on is a success.
 pub(super) fn exit_of(ran: &Ran) -> Exit {
     let byte = |n: i32| u8::try_from(n & 0xff).unwrap_or(u8::MAX);
-    match (ran.failed(), ran.hung) {
+    match (ran.failed(), ran.hung()) {
         (_, true) => Exit::No,
         (true, _) => match (ran.code, ran.signal) {
             (Some(code), _) => Exit::Child(byte(code)),

@@ -12,13 +12,12 @@ use crate::adapters::trial::folder::{Aim, FolderWatch};
 use crate::adapters::trial::tree::{self, Whom};
 use crate::recovery::Phase;
 use crate::recovery::damage::{COPIES, Damage, File, Met, changes, met};
+use crate::recovery::foresee::FEW_STEPS;
 use crate::recovery::grade::{ResumeEnd, where_from};
 use crate::recovery::observed::whole_of;
 use crate::recovery::record::DamageMet;
 use crate::words::Message;
 
-/// Steps that show where a damaged checkpoint was resumed from.
-const FEW_STEPS: u64 = 8;
 /// A save is hit when its largest file has grown so far.
 const HALF: f64 = 0.5;
 
@@ -91,7 +90,7 @@ fn newest_of(ran: &Ran) -> Vec<PathBuf> {
 }
 
 fn told(said: &mut DamageMet, ran: &Ran, interrupted: &Ran, newest: u64, older: &[u64]) {
-    said.code = ran.code.filter(|_| !ran.ended_by_test);
+    said.code = ran.code.filter(|_| !ran.ended_by_test());
     said.said = ran.last_lines.last().filter(|_| ran.failed()).cloned();
     match ran.resume_end() {
         ResumeEnd::Hung => said.met = Some(Met::Hung),

@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::Story;
 use super::conclude;
 use super::settings::Settings;
+use super::stage::SoFar;
 use crate::adapters::{clock, files};
 use crate::commands::probe::journal_path;
 use crate::document::{Document, SCHEMA};
 use crate::probe::ProbeBody;
-use crate::recovery::record::{PhaseSeen, StoppedBy};
+use crate::recovery::record::StoppedBy;
 use crate::units::{Bytes, MIB};
 
 const NAME: &str = "recovery_journal";
@@ -37,9 +38,9 @@ impl TestJournal {
     }
 
     /// The document as it would be if the test ended now. A journal that cannot be written is no reason to end it.
-    pub(super) fn keep(&self, settings: &Settings, story: &Story, seen: &[PhaseSeen]) {
+    pub(super) fn keep(&self, settings: &Settings, story: &Story, so_far: &SoFar) {
         let Some(path) = &self.path else { return };
-        let body = conclude::body(settings, story, seen, Some((StoppedBy::Killed, None)));
+        let body = conclude::body(settings, story, so_far, Some((StoppedBy::Killed, None)));
         let document = Document::new(body, Some(clock::now()));
         let header =
             Header { e: NAME.to_owned(), schema: SCHEMA, tool_version: env!("CARGO_PKG_VERSION").to_owned() };

@@ -1,9 +1,11 @@
 //! `onecard probe --recovery`: the runs of the test one after the other, and what they say together.
 
+mod before;
 mod conclude;
 mod faults;
 mod follow;
 mod journal;
+mod known;
 mod settings;
 mod stage;
 mod talk;
@@ -17,7 +19,7 @@ use settings::{Settings, Workspot};
 use stage::{Halt, Next, Ran, Stage};
 
 use super::{output_path, save};
-use crate::adapters::trial::{Workplace, listen::Listening, vram::Vram};
+use crate::adapters::trial::{Workplace, copy, listen::Listening, vram::Vram};
 use crate::adapters::{clock, files};
 use crate::cli::ProbeArgs;
 use crate::commands::Reporter;
@@ -25,6 +27,7 @@ use crate::document::{Document, Gap};
 use crate::exit::Exit;
 use crate::probe::checkpoint::CheckpointRecord;
 use crate::probe::{OutcomeKind, ProbeBody};
+use crate::recovery::foresee::Foreseen;
 use crate::recovery::grade::{Judgement, Runs, judge};
 use crate::recovery::plan::{self, checkpoints_wanted};
 use crate::recovery::record::{DamageMet, RecoveryRecord};
@@ -38,21 +41,22 @@ pub(super) fn run(args: &ProbeArgs, mode: Mode, reporter: &mut Reporter<'_, '_>)
     let settings = Settings::resolve(args, mode)?;
     let output = output_path(reporter);
     let (_, scan) = super::asked(args)?;
-    talk::plan(&settings, reporter);
+    let vram = Vram::open();
+    let foreseen = before::foresee(&settings, args, &output, vram.as_ref())?;
+    before::tell(&settings, &foreseen, reporter)?;
     let listening = Listening::begin().map_err(|error| not_begun(&error))?;
     let place = Workplace::make(settings.scratch.as_deref()).map_err(|error| not_begun(&error))?;
-    let vram = Vram::open();
     let mut stage = Stage::new(&settings, &place, &listening, vram.as_ref(), &scan, reporter);
     let journal = TestJournal::beside(&output);
-    let mut story = Story::default();
+    let mut story = Story { foreseen: Some(foreseen), ..Story::default() };
     let went = all_runs(&settings, &mut stage, &mut story, &journal);
     story.cut = stage.cut.take();
-    let seen = std::mem::take(&mut stage.seen);
+    let so_far = stage.so_far();
     let stopped = went.as_ref().err().map(Halt::by);
     // Before anything is cleared up: whoever wants us to end may not wait so long.
     let kept = story.made_a_run() || stopped.is_none();
     if kept {
-        let document = Document::new(conclude::body(&settings, &story, &seen, stopped), Some(clock::now()));
+        let document = Document::new(conclude::body(&settings, &story, &so_far, stopped), Some(clock::now()));
         save(&document, &output, reporter);
         reporter.note_page(&page::summary(&document.body));
         reporter.note_page(&recovery_page::page(&document.body));
@@ -62,7 +66,7 @@ pub(super) fn run(args: &ProbeArgs, mode: Mode, reporter: &mut Reporter<'_, '_>)
         reporter.warn(&Message::new("recovery-not-ended").with("names", left.join(", ")));
     }
     journal.remove();
-    let missing = talk::names(&plan::missing(mode, &seen), reporter.lang);
+    let missing = talk::names(&plan::missing(mode, &so_far.seen), reporter.lang);
     let ended = |id: &'static str| Message::new(id).with("missing", missing.clone());
     match went {
         Ok(exit) => Ok(exit),
@@ -86,6 +90,7 @@ fn not_begun(error: &std::io::Error) -> Problem {
 /// What the runs have shown so far. Whatever ends the test, a document can be made of it.
 #[derive(Default)]
 struct Story {
+    foreseen: Option<Foreseen>,
     reference: Option<Ran>,
     interrupted: Option<Ran>,
     /// The newest checkpoint as it lay when the run was interrupted.
@@ -112,7 +117,7 @@ fn all_runs(
     story: &mut Story,
     journal: &TestJournal,
 ) -> Result<Exit, Halt> {
-    let keep = |stage: &Stage<'_, '_, '_>, story: &Story| journal.keep(settings, story, &stage.seen);
+    let keep = |stage: &Stage<'_, '_, '_>, story: &Story| journal.keep(settings, story, &stage.so_far());
     keep(stage, story);
     let wanted = checkpoints_wanted(settings.mode);
     if settings.mode >= Mode::Paired {
@@ -128,6 +133,10 @@ fn all_runs(
         }
         keep(stage, story);
         forecast?;
+        // Its losses are all that is still needed of it.
+        if let Some(out) = story.reference.as_ref().and_then(|ran| ran.out.as_deref()) {
+            copy::remove(out);
+        }
     }
     let order = stage.order(Phase::Interrupted, None)?;
     let out = order.out.clone();
@@ -204,11 +213,8 @@ fn gaps_of(record: &RecoveryRecord, gaps: &mut Vec<Gap>) {
     missing("step_continuous", record.step_continuous.is_none(), &of("recovery-gap-step"));
     missing("lr_continuous", record.lr_continuous.is_none(), &of("recovery-gap-rate"));
     missing("loss_continuous", record.loss_continuous.is_none(), &why);
-    if record.mode != Mode::Faults {
-        missing("survives_damage", true, &untold("recovery-gap-faults"));
-    } else {
-        missing("survives_damage", record.survives_damage.is_none(), &untold("recovery-gap"));
-    }
+    let faults = if record.mode == Mode::Faults { "recovery-gap" } else { "recovery-gap-faults" };
+    missing("survives_damage", record.survives_damage.is_none(), &untold(faults));
     missing("memory_returned", record.memory_returned.is_none(), &untold("recovery-gap-memory"));
 }
 

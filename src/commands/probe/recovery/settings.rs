@@ -39,6 +39,8 @@ pub(super) struct Settings {
     pub(super) within: Option<Duration>,
     pub(super) checkpoint_dir: Option<PathBuf>,
     pub(super) price: Option<Price>,
+    /// Those named with `--gpu`; none when the command may use any.
+    pub(super) gpus_named: u64,
     /// Flags that go on to the probe of each run.
     pub(super) flags: Vec<OsString>,
     pub(super) hook: bool,
@@ -86,6 +88,7 @@ impl Settings {
             within: asked.within,
             checkpoint_dir: args.checkpoint_dir.clone(),
             price,
+            gpus_named: args.gpus.len() as u64,
             flags: flags_of(args),
             hook: !args.no_hook,
         })

@@ -20,7 +20,7 @@ use crate::probe::scanner::ScanConfig;
 use crate::recovery::Phase;
 use crate::recovery::grade::ResumeEnd;
 use crate::recovery::observed::Observed;
-use crate::recovery::plan::{Learned, forecast};
+use crate::recovery::plan::{Forecast, Learned, forecast};
 use crate::recovery::record::{PhaseSeen, Polite, StoppedBy};
 use crate::recovery::timing::Standing;
 use crate::units::Bytes;
@@ -29,7 +29,7 @@ use crate::words::{Arg, Message, Problem};
 /// Without any news: a program that is quiet is looked at so often.
 const LOOK: Duration = Duration::from_secs(1);
 /// The probe in front of a run that has been killed writes its document within this, or is killed too.
-const LAST_WORD: Duration = Duration::from_secs(60);
+pub(super) const LAST_WORD: Duration = Duration::from_secs(60);
 
 /// Why the test does not go on.
 pub(super) enum Halt {
@@ -91,12 +91,7 @@ pub(super) struct Ran {
     pub(super) observed: Observed,
     pub(super) code: Option<i32>,
     pub(super) signal: Option<i32>,
-    pub(super) ended_by_test: bool,
-    pub(super) hung: bool,
-    /// The whole test was stopped while it ran.
-    pub(super) cut_short: bool,
-    /// The limit that the user set came before the place where it was to end.
-    pub(super) out_of_time: bool,
+    pub(super) how: How,
     pub(super) seconds: f64,
     pub(super) left_alive: Vec<String>,
     /// How long until GPU memory was back, or how much was not.
@@ -108,9 +103,17 @@ pub(super) struct Ran {
 }
 
 impl Ran {
+    pub(super) fn ended_by_test(&self) -> bool {
+        self.how != How::ByItself
+    }
+
+    pub(super) fn hung(&self) -> bool {
+        self.how == How::Hung
+    }
+
     /// It ended by itself, and not well.
     pub(super) fn failed(&self) -> bool {
-        !self.ended_by_test && (self.signal.is_some() || self.code != Some(0))
+        !self.ended_by_test() && (self.signal.is_some() || self.code != Some(0))
     }
 
     /// What the document keeps of it.
@@ -122,18 +125,18 @@ impl Ran {
             checkpoints: self.observed.saved.len() as u64,
             code: self.code,
             signal: self.signal,
-            ended_by_test: self.ended_by_test,
-            cut_short: self.cut_short,
-            said_last: if self.failed() || self.hung { self.last_lines.clone() } else { Vec::new() },
+            ended_by_test: self.ended_by_test(),
+            cut_short: self.how == How::Stopped,
+            said_last: if self.failed() || self.hung() { self.last_lines.clone() } else { Vec::new() },
         }
     }
 
     pub(super) fn resume_end(&self) -> ResumeEnd {
-        if self.hung {
+        if self.hung() {
             ResumeEnd::Hung
         } else if self.failed() {
             ResumeEnd::Crashed { code: self.code, signal: self.signal }
-        } else if self.out_of_time && self.observed.made == 0 {
+        } else if self.how == How::OutOfTime && self.observed.made == 0 {
             ResumeEnd::CutShort
         } else {
             ResumeEnd::Went
@@ -151,8 +154,17 @@ pub(super) struct Stage<'a, 'r, 's> {
     pub(super) seen: Vec<PhaseSeen>,
     /// The run during which the test was stopped.
     pub(super) cut: Option<Ran>,
+    /// What was still to come when the first run had ended.
+    refined: Option<Forecast>,
     made: u32,
     began: Instant,
+}
+
+/// What the document keeps of the stage.
+pub(super) struct SoFar {
+    pub(super) seen: Vec<PhaseSeen>,
+    pub(super) refined: Option<Forecast>,
+    pub(super) seconds: f64,
 }
 
 impl<'a, 'r, 's> Stage<'a, 'r, 's> {
@@ -173,6 +185,7 @@ impl<'a, 'r, 's> Stage<'a, 'r, 's> {
             reporter,
             seen: Vec::new(),
             cut: None,
+            refined: None,
             made: 0,
             began: Instant::now(),
         }
@@ -214,6 +227,11 @@ impl<'a, 'r, 's> Stage<'a, 'r, 's> {
         let to = self.place.path().join(name);
         copy::tree(out, &to).map_err(|error| cannot(&error))?;
         Ok(to)
+    }
+
+    pub(super) fn so_far(&self) -> SoFar {
+        let seconds = self.began.elapsed().as_secs_f64();
+        SoFar { seen: self.seen.clone(), refined: self.refined, seconds }
     }
 
     pub(super) fn token(&self) -> &str {
@@ -396,10 +414,7 @@ impl<'a, 'r, 's> Stage<'a, 'r, 's> {
             observed,
             code: outcome.and_then(|outcome| outcome.code),
             signal: outcome.and_then(|outcome| outcome.signal),
-            ended_by_test: ended.how != How::ByItself,
-            hung: ended.how == How::Hung,
-            cut_short: ended.how == How::Stopped,
-            out_of_time: ended.how == How::OutOfTime,
+            how: ended.how,
             seconds,
             left_alive: Vec::new(),
             memory: None,
@@ -433,6 +448,8 @@ impl<'a, 'r, 's> Stage<'a, 'r, 's> {
         let steps = ran.observed.made.saturating_sub(1).max(1);
         let step = (ran.seconds - start).max(0.0) / steps as f64;
         let coming = forecast(self.settings.mode, Learned { start, run: ran.seconds, step, folder });
+        self.refined = Some(coming);
+        let used = ran.body.as_ref().map_or(0, |body| body.gpus.len() as u64);
         let free = machine::disk_of(self.place.path()).map(|disk| disk.space.free);
         let mut text = Message::new("recovery-forecast")
             .with("seconds", Arg::Seconds(coming.seconds))
@@ -441,7 +458,7 @@ impl<'a, 'r, 's> Stage<'a, 'r, 's> {
                 "free",
                 free.map_or_else(|| Message::new("no-value"), |free| Message::verbatim(free.to_string())),
             );
-        let cost = self.settings.price.as_ref().and_then(|price| price.cost(coming.seconds, 1));
+        let cost = self.settings.price.as_ref().and_then(|price| price.cost(coming.seconds, used.max(1)));
         text = text.with("cost", cost.map_or_else(String::new, |cost| format!(", {cost}")));
         self.say(&text);
         if ran.out.is_some() && free.is_some_and(|free| free < coming.space) {
