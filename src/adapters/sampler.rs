@@ -349,6 +349,7 @@ fn tell(settings: &Settings, gpu: usize, t: f64, reading: &GpuReading, due: bool
         power_watts: reading.power_watts,
         energy_joules: reading.energy_joules,
         temperature_c: reading.temperature_c,
+        sm_clock_mhz: reading.sm_clock_mhz,
         history: reading.utilization_history.map(|history| (history.mean, history.seconds)),
         work_seconds: reading.work.map(|work| work.seconds),
         sm_active: work.sm_active,

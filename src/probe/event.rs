@@ -93,6 +93,8 @@ pub struct SlowFigures {
     pub energy_joules: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature_c: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sm_clock_mhz: Option<u32>,
     /// Mean of the driver's own utilization samples, and over how many seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<(f64, f64)>,

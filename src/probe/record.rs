@@ -200,6 +200,11 @@ pub struct GpuRecord {
     /// Each such reason, by name.
     #[serde(default)]
     pub throttle_reasons: Vec<String>,
+    /// Mean clock of the multiprocessors at work, in readings with such a reason and in those without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_sm_clock_mhz: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unthrottled_sm_clock_mhz: Option<f64>,
     /// Known to be someone else's. Their memory is in `peak_used` and not in `peak_processes`.
     #[serde(default)]
     pub foreign_processes: Vec<ForeignProcess>,

@@ -164,16 +164,22 @@ pub fn whole_of(saved: &[Saved], at: usize, out: Option<&Path>) -> Vec<PathBuf> 
     if together && !shared && out != Some(parent) { vec![parent.to_owned()] } else { paths }
 }
 
+/// In the order of their steps. Ranks write files of one checkpoint side by side, each telling of its own.
 fn saved(checkpoints: &[CheckpointFacts]) -> Vec<Saved> {
+    let mut whole: Vec<(u64, &CheckpointFacts)> = (checkpoints.iter())
+        .filter(|facts| facts.complete)
+        .filter_map(|facts| Some((facts.after_steps?, facts)))
+        .collect();
+    whole.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.at_seconds.total_cmp(&b.1.at_seconds)));
     let mut found: Vec<Saved> = Vec::new();
-    for facts in checkpoints.iter().filter(|facts| facts.complete) {
-        let Some(after) = facts.after_steps else { continue };
+    for (after, facts) in whole {
         let path = facts.path.clone();
         match found.last_mut().filter(|last| last.after == after) {
             Some(last) => {
-                last.paths.extend(path);
-                last.seconds += facts.seconds;
+                last.paths.extend(path.filter(|path| !last.paths.contains(path)));
+                let began = (last.at - last.seconds).min(facts.at_seconds - facts.seconds);
                 last.at = facts.at_seconds;
+                last.seconds = last.at - began;
                 last.atomic = both(last.atomic, facts.atomic);
                 last.durable = both(last.durable, facts.durable);
             }
@@ -209,7 +215,33 @@ fn restored(torch: &TorchFacts) -> Option<bool> {
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use super::{Saved, whole_of};
+    use super::{CheckpointFacts, Saved, saved, whole_of};
+
+    #[test]
+    fn files_of_several_ranks_are_one_checkpoint_in_the_order_of_steps() {
+        let of = |path: &str, after: u64, at: f64| CheckpointFacts {
+            path: Some(path.to_owned()),
+            after_steps: Some(after),
+            at_seconds: at,
+            seconds: 2.0,
+            complete: true,
+            ..CheckpointFacts::default()
+        };
+        let told = [
+            of("/o/24/r0", 24, 10.0),
+            of("/o/48/r0", 48, 20.0),
+            of("/o/24/r1", 24, 11.0),
+            of("/o/48/r1", 48, 20.5),
+        ];
+        let seen = saved(&told);
+        assert_eq!(
+            seen.iter().map(|one| (one.after, one.paths.len())).collect::<Vec<_>>(),
+            [(24, 2), (48, 2)]
+        );
+        // From the first that began to the last that ended.
+        assert!((seen[0].seconds - 3.0).abs() < 1e-9, "{seen:?}");
+        assert_eq!(whole_of(&seen, 1, Some(Path::new("/o"))), [PathBuf::from("/o/48")]);
+    }
 
     #[test]
     fn files_that_have_a_folder_to_themselves_are_that_folder() {

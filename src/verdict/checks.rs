@@ -1,7 +1,9 @@
 //! The table of checks. A new check is a row here and a function in its criterion's file.
 
 use super::case::Case;
-use super::{CriterionId, Fact, Status, keeping, memory, memory_notes, precision, ranks, recovery, time};
+use super::{
+    CriterionId, Fact, Status, keeping, memory, memory_notes, precision, ranks, recovery, time, what_if,
+};
 
 pub(super) struct Check {
     /// Dotted and unique; never renamed once released.
@@ -61,11 +63,12 @@ pub(super) const NOTES: &[NoteRow] = &[
     note("memory.estimate", CriterionId::Memory, memory_notes::beside_estimate),
     note("memory.growing", CriterionId::Memory, memory_notes::growing),
     note("memory.mixed-gpus", CriterionId::Memory, memory_notes::mixed_gpus),
-    note("time.spread", CriterionId::Time, time::spread),
+    note("time.spread", CriterionId::Time, what_if::spread),
     note("time.drift", CriterionId::Time, time::drift),
     note("time.stalled", CriterionId::Time, time::stalled),
     note("time.stalls", CriterionId::Time, time::stalls),
-    note("time.throttled", CriterionId::Time, time::throttled),
+    note("time.slower-third", CriterionId::Time, what_if::slower_third),
+    note("time.throttled", CriterionId::Time, what_if::throttled),
     note("time.straggler", CriterionId::Time, time::straggler),
     note("time.length", CriterionId::Time, time::length_differs),
     note("precision.fp64-rate", CriterionId::Precision, precision::fp64_rate),

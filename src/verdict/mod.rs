@@ -21,6 +21,7 @@ mod record;
 mod recovery;
 mod storage;
 mod time;
+mod what_if;
 
 use std::fmt;
 

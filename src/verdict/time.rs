@@ -215,17 +215,6 @@ pub(super) fn physics(case: &Case<'_>) -> Option<(Status, Fact)> {
     Some((if possible { Status::Pass } else { Status::Unknown }, fact))
 }
 
-/// What the slow steps would make of it.
-pub(super) fn spread(case: &Case<'_>) -> Option<Fact> {
-    let projection = case.projection.as_ref().filter(|projection| !projection.complete)?;
-    let (probe, seconds, _) = slowest(case)?;
-    let p90 = seconds.p90.filter(|p90| *p90 > projection.step.expected)?;
-    let total = projection.one_off + projection.saves + projection.steps as f64 * p90;
-    let text =
-        Message::new("verdict-spread").with("p90", Arg::Seconds(p90)).with("total", Arg::Seconds(total));
-    Some(Fact::new(text).value(Figure::Seconds(total)).cite(probe.cite("/steps/step_seconds/p90")))
-}
-
 pub(super) fn drift(case: &Case<'_>) -> Option<Fact> {
     let (probe, _, _) = slowest(case)?;
     let drift = probe.body.steps.as_ref()?.drift.as_ref().filter(|drift| drift.drifting)?;
@@ -261,19 +250,6 @@ pub(super) fn stalls(case: &Case<'_>) -> Option<Fact> {
         .with("longer", Arg::Share(longer))
         .with("more", Arg::Seconds(longer * projection.steps as f64 * projection.step.expected));
     Some(Fact::new(text).value(Figure::Share(longer)).cite(probe.cite("/steps/count")))
-}
-
-pub(super) fn throttled(case: &Case<'_>) -> Option<Fact> {
-    let used = case.used_gpus();
-    let worst = used
-        .iter()
-        .filter_map(|used| Some((used.gpu.throttled_share.filter(|share| *share > 0.0)?, used)))
-        .max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let (share, gpu) = worst;
-    let text = Message::new("verdict-throttled")
-        .with("gpu", gpu.label(case.probes().len() > 1))
-        .with("share", Arg::Share(share));
-    Some(Fact::new(text).value(Figure::Share(share)).cite(gpu.cite("throttled_share")))
 }
 
 /// A rank whose median is more than 5 % above the median rank's holds all others up.

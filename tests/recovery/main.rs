@@ -10,6 +10,8 @@ mod before;
 mod grades;
 #[cfg(target_os = "linux")]
 mod killed;
+#[cfg(target_os = "linux")]
+mod ranks;
 mod rates;
 #[cfg(target_os = "linux")]
 mod refusals;

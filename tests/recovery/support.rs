@@ -26,7 +26,11 @@ pub(crate) fn python_with(module: &str) -> Option<String> {
 }
 
 fn imports(python: &str, module: &str) -> bool {
-    let find = format!("import importlib.util,sys; sys.exit(not importlib.util.find_spec({module:?}))");
+    // Of a submodule: its parents must be there as well.
+    let find = format!(
+        "import importlib.util as u,sys\ntry: found = u.find_spec({module:?})\nexcept ImportError: found = None\n\
+         sys.exit(not found)"
+    );
     Command::new(python).args(["-c", &find]).output().is_ok_and(|output| output.status.success())
 }
 

@@ -51,6 +51,7 @@ class State(object):
         self.step_ns = self.once_ns = 0
         self.optimizers = {}
         self.had_state = {}
+        self.making_state = False
         self.numbered = 0
         self.round = set()
         self.steps = self.raw = self.backwards = self.passes = 0

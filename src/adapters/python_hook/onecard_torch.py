@@ -143,11 +143,32 @@ def _optimizer_before_2(base):
     base._hook_for_profile = hook_for_profile
 
 
+# Functions that call `step` with gradients of zero, so that there is state to load a checkpoint into
+# (torch.distributed.checkpoint.state_dict, DeepSpeed's ZeRO): no step of the training.
+_MAKE_STATE = ("_init_optim_state", "initialize_optimizer_states", "_initialize_optimizer_states")
+
+
+def _only_makes_state():
+    frame = sys._getframe(2)
+    for _ in range(8):
+        if frame is None:
+            return False
+        if frame.f_code.co_name in _MAKE_STATE:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _stepping(optimizer, args, kwargs):
     if not is_compiling():
         if id(optimizer) not in S.optimizers:
-            # Before the first step there is state only if it was loaded.
-            S.had_state[id(optimizer)] = len(getattr(optimizer, "state", ())) > 0
+            S.making_state = _only_makes_state()
+            if S.making_state:
+                # That there is state at the first real step proves nothing from here on.
+                S.had_state[id(optimizer)] = None
+            else:
+                # Before the first step there is state only if it was loaded.
+                S.had_state.setdefault(id(optimizer), len(getattr(optimizer, "state", ())) > 0)
         # Optimizers do tell of themselves here, even while one still searches (LBFGS).
         S.stepping, S.witness = True, None
 
@@ -179,6 +200,9 @@ class Seen(object):
 
 
 def _step(optimizer, t):
+    if S.making_state:
+        S.making_state = False
+        return
     S.raw += 1
     seen = S.optimizers.get(id(optimizer))
     if seen is None or seen.ref() is not optimizer:

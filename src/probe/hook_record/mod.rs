@@ -132,13 +132,15 @@ impl HookLog {
         live
     }
 
-    /// Rank 0 of the largest run, else the process with the most steps; the first one of equals.
+    /// Rank 0 of the largest run, else the process with the most steps; the first one of equals. A run that is killed
+    /// leaves its ranks some steps apart, and rank 0 must stand for it whoever was ahead: each has data of its own.
     fn main(&self) -> Option<&ProcessLog> {
         let most = self.processes.values().map(ProcessLog::steps).max()?;
-        let leads = |process: &&ProcessLog| process.rank().unwrap_or(0) == 0 && process.steps() == most;
-        self.processes
-            .values()
-            .find(leads)
+        let first_ranks = self.processes.values().filter(|process| process.rank().unwrap_or(0) == 0);
+        let of_first = first_ranks.clone().map(ProcessLog::steps).max().filter(|steps| steps * 2 >= most);
+        first_ranks
+            .into_iter()
+            .find(|process| Some(process.steps()) == of_first)
             .or_else(|| self.processes.values().find(|process| process.steps() == most))
     }
 

@@ -52,7 +52,15 @@ pub(super) struct GpuLog {
     throttle_readings: u64,
     throttled_readings: u64,
     throttle_reasons: BTreeSet<String>,
+    /// Clocks of the multiprocessors while there was work: slowed down, and not.
+    #[serde(default)]
+    slowed_clock: Mean,
+    #[serde(default)]
+    free_clock: Mean,
 }
+
+/// From this share of utilization on, the clock is that of a card at work.
+const BUSY: f64 = 0.5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Anchor {
@@ -186,6 +194,13 @@ impl GpuLog {
             self.throttle_readings += 1;
             self.throttled_readings += u64::from(!reasons.is_empty());
             self.throttle_reasons.extend(reasons.iter().take(32).cloned());
+            // An idle card's clock is low without anything that slows it down.
+            if let Some(mhz) = figures.sm_clock_mhz
+                && figures.utilization.is_some_and(|utilization| utilization >= BUSY)
+            {
+                let clock = if reasons.is_empty() { &mut self.free_clock } else { &mut self.slowed_clock };
+                clock.add(f64::from(mhz), 1.0);
+            }
         }
     }
 
@@ -251,6 +266,8 @@ impl GpuLog {
             throttled_share: (self.throttle_readings > 0)
                 .then(|| self.throttled_readings as f64 / self.throttle_readings as f64),
             throttle_reasons: self.throttle_reasons.iter().cloned().collect(),
+            throttled_sm_clock_mhz: self.slowed_clock.get(),
+            unthrottled_sm_clock_mhz: self.free_clock.get(),
             foreign_processes: self.strangers(watched),
             unidentified_processes: self.hidden.values().filter(|process| !process.before).cloned().collect(),
             samples: self.samples,

@@ -47,6 +47,8 @@ pub struct ProbeGpu {
     pub baseline_used: Option<Bytes>,
     pub max_temperature_c: Option<f64>,
     pub throttled_share: Option<f64>,
+    pub throttled_sm_clock_mhz: Option<f64>,
+    pub unthrottled_sm_clock_mhz: Option<f64>,
     #[serde(deserialize_with = "count_or_list")]
     pub foreign_processes: Option<u64>,
     /// In the driver's list but not to be found from where onecard ran: may be the run's own.

@@ -113,8 +113,16 @@ verdict-stalled = { $count ->
     [one] 1 stall
    *[other] { $count } stalls
 } of more than 5 times the median; going on like this they add { $more }
-verdict-spread = one step in ten takes { $p90 } or longer; if all did, the whole job would take { $total }
+verdict-spread = one step in ten takes { $step } or longer; if all did, the whole job would take { $total }{ $cost }{ $deadline }
+verdict-slower-third = the slower third of the run took { $step } a step; if all did, the whole job would take { $total }{ $cost }{ $deadline }
+verdict-what-if-cost = {" "}and cost { $cost }
+verdict-what-if-within = , within the deadline of { $deadline }
+verdict-what-if-over = , over the deadline of { $deadline }
 verdict-stalls = { $count } steps cannot show rare stalls: one in { $count } that is 8 times as long would add { $longer }, { $more } in all
+verdict-throttled-measured = { $gpu } slowed down in { $share } of the readings (power or heat), to { $slowed } MHz from { $free }; slowed down all the time, a step that the clock bounds would take { $step } and the whole job { $total }{ $cost }{ $deadline }
+verdict-throttled-untimed = { $gpu } slowed down in { $share } of the readings (power or heat), to which clock is not known; in a hardware slowdown (half the clock or less, by NVIDIA's definition) a step that the clock bounds would take { $step } or longer and the whole job { $total }{ $cost }{ $deadline }
+verdict-throttled-never = { $gpu } never slowed down here; in a hardware slowdown (half the clock or less, by NVIDIA's definition) a step that the clock bounds would take { $step } or longer and the whole job { $total }{ $cost }{ $deadline }
+verdict-throttled-unread = whether { $gpu } slowed down was not read; in a hardware slowdown (half the clock or less, by NVIDIA's definition) a step that the clock bounds would take { $step } or longer and the whole job { $total }{ $cost }{ $deadline }
 verdict-throttled = { $gpu } slowed down in { $share } of the readings (power or heat)
 verdict-straggler = { $document } is slower than the others: { $slowest } a step, { $middle } in the middle rank
 verdict-length-differs = the run announced { $declared } steps; the verdict is about { $planned }

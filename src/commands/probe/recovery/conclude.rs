@@ -95,7 +95,7 @@ pub(super) fn body(
     let base = story.reference.as_ref().or(story.interrupted.as_ref()).or(story.cut.as_ref());
     let mut body = base.and_then(|ran| ran.body.clone()).unwrap_or_default();
     body.command = context::shown(&settings.command);
-    if base.is_some_and(|ran| ran.ended_by_test()) {
+    if base.is_some_and(Ran::ended_by_test) {
         ended_by_us(&mut body);
     }
     let of_cut = || checkpoint_of(settings, story.cut.as_ref()?);

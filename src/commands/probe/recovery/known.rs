@@ -165,8 +165,8 @@ fn told(command: &[OsString]) -> Option<(u64, String)> {
         return every;
     }
     let ends = [".yaml", ".yml", ".json"];
-    let files = parts.iter().filter(|part| ends.iter().any(|end| part.ends_with(end)));
-    files.filter_map(|path| of_file(path)).next()
+    let mut files = parts.iter().filter(|part| ends.iter().any(|end| part.ends_with(end)));
+    files.find_map(|path| of_file(path))
 }
 
 fn of_file(path: &str) -> Option<(u64, String)> {
