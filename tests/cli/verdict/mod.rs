@@ -3,6 +3,7 @@
 mod ranks;
 mod refusals;
 mod reports;
+mod what_if;
 
 use serde_json::{Value, json};
 
@@ -206,7 +207,7 @@ fn time_is_projected_with_its_interval() {
     assert_eq!(row.expect("there")["value"], json!(1289.0));
     let ids: Vec<&str> =
         time["notes"].as_array().expect("notes").iter().filter_map(|n| n["id"].as_str()).collect();
-    assert_eq!(ids, ["time.drift", "time.stalled"]);
+    assert_eq!(ids, ["time.drift", "time.stalled", "time.throttled"]);
 }
 
 #[test]
