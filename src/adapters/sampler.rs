@@ -137,16 +137,17 @@ fn read_memory(settings: &Settings, stop: &Receiver<()>, nudge: &SyncSender<()>)
     let mut missing = Missing::default();
     let mut fast_left = 0_u32;
     let mut cost = 0.0_f64;
+    let mut spent_before = thread_cpu();
     let mut flushed = since(settings.origin);
     let mut stopping = false;
     loop {
         let before = Instant::now();
         let readings = source.sample(Wants::MEMORY);
-        cost = if cost == 0.0 {
-            before.elapsed().as_secs_f64()
-        } else {
-            0.9 * cost + 0.1 * before.elapsed().as_secs_f64()
-        };
+        // All that a reading costs a core, waking up included; and how long the driver may be kept from others.
+        let spent = thread_cpu();
+        let round = spent.saturating_sub(spent_before).max(before.elapsed()).as_secs_f64();
+        spent_before = spent;
+        cost = if cost == 0.0 { round } else { 0.9 * cost + 0.1 * round };
         let t = since(settings.origin);
         fast_left = fast_left.saturating_sub(1);
         for (place, reading) in placed(&readings, &settings.watched) {

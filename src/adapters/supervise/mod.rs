@@ -9,6 +9,8 @@
 //! The relay shares our process group, so it also tells a signal sent to us alone (which must be passed on)
 //! from one sent to the whole group or to all processes of a job (which the child has got already).
 
+mod copies;
+mod live_line;
 pub mod pty;
 pub mod relay;
 pub mod relay_process;

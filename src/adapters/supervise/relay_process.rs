@@ -1,8 +1,7 @@
 //! The relay itself: a process that passes the child's output on and outlives onecard.
 //!
 //! Per stream one thread: read, write to the place where the bytes belong, and offer a copy to onecard. Passing
-//! on comes first and waits for a slow reader, as the child would; the copy never waits and is counted as missed
-//! when onecard is too slow. All signals that can be caught are only noted.
+//! on comes first and waits for a slow reader, as the child would; the copy never waits (see `copies`). All signals that can be caught are only noted.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -16,16 +15,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recv, recvmsg, send};
 
+use super::copies::{self, Copies, PIECE};
+use super::live_line::Screen;
 use super::relay::{
-    CHUNK, DRAIN, HEADER, IS_STDERR, IS_TERMINAL, LINE, MOST_FDS, NAME, RESIZE, SET_UP, WAS_SIGNALLED,
+    DRAIN, HOLD_UNIT, IS_STDERR, IS_TERMINAL, LINE, MOST_FDS, NAME, RESIZE, SET_UP, WAS_SIGNALLED,
 };
 use super::{now, pty, signals};
 
-/// How long the child must have been quiet before a line of ours is drawn.
-const QUIET: Duration = Duration::from_millis(300);
-
-/// How often a terminal's settings are looked at while nothing is written: no system call tells of a change.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// How often a terminal's settings are looked at, beside each time when something is written: no system call tells of
+/// a change.
+const LOOK: Duration = Duration::from_millis(100);
+/// The same, when nothing was written for so long.
+const LOOK_AT_REST: Duration = Duration::from_millis(250);
+const REST: Duration = Duration::from_secs(2);
 
 /// One stream, shared by its thread and the control loop.
 struct Stream {
@@ -35,19 +37,10 @@ struct Stream {
     /// Gone once it has ended or nobody reads the target: the child then meets a broken pipe, as it would bare.
     source: Mutex<Option<Arc<OwnedFd>>>,
     target: OwnedFd,
-    state: Mutex<State>,
+    state: Mutex<Screen>,
     /// The size was changed on the way; onecard has not been told yet. Held while the size is compared and set:
     /// whoever comes second finds it the same and must see here that somebody changed it.
     resized: Mutex<bool>,
-}
-
-#[derive(Default)]
-struct State {
-    /// The child's last byte ended a line (or it has written nothing yet).
-    in_line: bool,
-    /// A line of ours stands on the terminal.
-    shown: bool,
-    last_output: Option<Instant>,
 }
 
 /// Serves until all streams have ended. Returns the process's exit code.
@@ -67,27 +60,35 @@ fn try_serve() -> io::Result<()> {
     let flags = note_signals();
     // No folder is kept busy.
     let _ = std::env::set_current_dir("/");
-    let (tap, streams) = receive_streams(control)?;
+    let (tap, hold, streams) = receive_streams(control)?;
     let tap = Arc::new(tap);
+    let outbox = Arc::new(Outbox {
+        copies: Mutex::new(Copies::new(Arc::clone(&tap), hold)),
+        emptying: Mutex::default(),
+        tap,
+    });
     let threads: Vec<JoinHandle<()>> = (streams.iter())
         .map(|stream| {
-            let (stream, tap) = (Arc::clone(stream), Arc::clone(&tap));
-            std::thread::Builder::new().name(NAME.to_owned()).spawn(move || pass_on(&stream, &tap))
+            let (stream, outbox) = (Arc::clone(stream), Arc::clone(&outbox));
+            std::thread::Builder::new().name(NAME.to_owned()).spawn(move || pass_on(&stream, &outbox))
         })
         .collect::<io::Result<_>>()?;
-    send(control, &[SET_UP], SendFlags::NOSIGNAL)?;
+    send(control, &[SET_UP, 0], SendFlags::NOSIGNAL)?;
     let mut buffer = vec![0_u8; 2048];
     loop {
         match recv(control, &mut buffer[..], RecvFlags::empty()) {
             Ok((0, _)) => break,
-            Ok((length, _)) => answer(control, &buffer[..length], &streams, &flags, &tap),
+            Ok((length, _)) => {
+                let about = About { streams: &streams, flags: &flags, outbox: &outbox };
+                answer(control, &buffer[..length], &about);
+            }
             Err(Errno::INTR) => {}
             Err(_) => break,
         }
     }
     // onecard has ended, in good order or not. What still writes is served to its end.
     for stream in &streams {
-        wipe(stream, &mut lock(&stream.state));
+        wipe(stream);
     }
     for thread in threads {
         let _ = thread.join();
@@ -109,7 +110,7 @@ fn note_signals() -> Vec<(i32, Arc<AtomicBool>)> {
         .collect()
 }
 
-fn receive_streams(control: impl std::os::fd::AsFd) -> io::Result<(OwnedFd, Vec<Arc<Stream>>)> {
+fn receive_streams(control: impl std::os::fd::AsFd) -> io::Result<(OwnedFd, Duration, Vec<Arc<Stream>>)> {
     let mut message = [0_u8; 64];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -122,7 +123,7 @@ fn receive_streams(control: impl std::os::fd::AsFd) -> io::Result<(OwnedFd, Vec<
         }
     }
     let mut fds = fds.into_iter();
-    let (Some(tap), Some((&SET_UP, kinds))) = (fds.next(), message[..received.bytes].split_first()) else {
+    let (Some(tap), [SET_UP, _, hold, kinds @ ..]) = (fds.next(), &message[..received.bytes]) else {
         return Err(io::ErrorKind::InvalidData.into());
     };
     let mut streams = Vec::new();
@@ -140,40 +141,44 @@ fn receive_streams(control: impl std::os::fd::AsFd) -> io::Result<(OwnedFd, Vec<
             resized: Mutex::default(),
         }));
     }
-    Ok((tap, streams))
+    Ok((tap, HOLD_UNIT * u32::from(*hold), streams))
 }
 
-fn answer(
-    control: impl std::os::fd::AsFd,
-    request: &[u8],
-    streams: &[Arc<Stream>],
-    flags: &[(i32, Arc<AtomicBool>)],
-    tap: &OwnedFd,
-) {
+/// What requests are about.
+struct About<'a> {
+    streams: &'a [Arc<Stream>],
+    flags: &'a [(i32, Arc<AtomicBool>)],
+    outbox: &'a Outbox,
+}
+
+/// Nothing in here may wait for a reader of the child's output, except at the child's end: signals are asked about.
+fn answer(control: impl std::os::fd::AsFd, request: &[u8], about: &About<'_>) {
+    let &[kind, number, ref rest @ ..] = request else { return };
     let reply = |bytes: &[u8]| {
-        let _ = send(control, bytes, SendFlags::NOSIGNAL);
+        let _ = send(&control, &[&[kind, number], bytes].concat(), SendFlags::NOSIGNAL);
     };
-    match request {
-        [WAS_SIGNALLED, signal] => {
-            let flag = flags.iter().find(|(number, _)| *number == i32::from(*signal));
+    match (kind, rest) {
+        (WAS_SIGNALLED, [signal]) => {
+            let flag = about.flags.iter().find(|(number, _)| *number == i32::from(*signal));
             let was = flag.is_some_and(|(_, flag)| flag.swap(false, Ordering::SeqCst));
-            reply(&[WAS_SIGNALLED, u8::from(was)]);
+            reply(&[u8::from(was)]);
         }
-        [DRAIN] => {
-            for stream in streams {
+        (DRAIN, _) => {
+            for stream in about.streams {
                 drain(stream);
             }
-            // Behind everything in the tap, even if that means waiting for onecard to read it.
-            let _ = send(tap, &[0; HEADER], SendFlags::NOSIGNAL);
-            reply(&[DRAIN]);
+            about.outbox.send_rest(&lock(&about.outbox.emptying));
+            // Behind everything in the tap.
+            let _ = send(&about.outbox.tap, &copies::drained(), SendFlags::NOSIGNAL);
+            reply(&[]);
         }
-        [RESIZE] => {
-            let changed =
-                streams.iter().filter(|stream| stream.is_terminal && stream.follow_size()).count() > 0;
-            reply(&[RESIZE, u8::from(changed)]);
+        (RESIZE, _) => {
+            let terminals = about.streams.iter().filter(|stream| stream.is_terminal);
+            let changed = terminals.filter(|stream| stream.follow_size()).count() > 0;
+            reply(&[u8::from(changed)]);
         }
-        [LINE, text @ ..] => {
-            if let Some(stream) = streams.iter().find(|s| s.is_stderr && s.is_terminal) {
+        (LINE, text) => {
+            if let Some(stream) = about.streams.iter().find(|s| s.is_stderr && s.is_terminal) {
                 show(stream, text);
             }
         }
@@ -199,47 +204,45 @@ fn drain(stream: &Stream) {
         drop((guard, source));
         std::thread::sleep(Duration::from_millis(1));
     }
-    wipe(stream, &mut lock(&stream.state));
+    wipe(stream);
 }
 
+/// A stream whose reader has stopped reading is busy; then there is no line this time.
 fn show(stream: &Stream, text: &[u8]) {
-    let mut state = lock(&stream.state);
-    let quiet = state.last_output.is_none_or(|at| at.elapsed() >= QUIET);
-    if text.is_empty() {
-        wipe(stream, &mut state);
-    } else if quiet && !state.in_line {
-        let mut line = b"\r\x1b[K".to_vec();
-        line.extend(text);
-        state.shown = write_all(stream, &line).is_ok();
-    }
+    let Ok(mut screen) = stream.state.try_lock() else { return };
+    let now = screen.want(text);
+    let _ = write_all(stream, &now);
 }
 
-fn wipe(stream: &Stream, state: &mut State) {
-    if state.shown {
-        let _ = write_all(stream, b"\r\x1b[K");
-        state.shown = false;
-    }
+fn wipe(stream: &Stream) {
+    let now = lock(&stream.state).want(&[]);
+    let _ = write_all(stream, &now);
 }
 
-fn pass_on(stream: &Stream, tap: &OwnedFd) {
-    let mut buffer = vec![0_u8; HEADER + CHUNK];
-    buffer[0] = stream.number;
-    let mut missed = 0_u64;
-    let mut heard = true;
+fn pass_on(stream: &Stream, outbox: &Outbox) {
+    let copies = &outbox.copies;
+    let mut buffer = vec![0_u8; PIECE];
     let Some(source) = stream.source() else { return };
     let mut modes = stream.is_terminal.then(|| pty::Modes::of(&stream.target, &*source));
+    let mut last_output = Instant::now();
     loop {
-        let seen = poll(&mut [PollFd::new(&*source, PollFlags::IN)], modes.as_ref().map(|_| &LOOK));
+        let look = modes.as_ref().map(|_| if last_output.elapsed() < REST { LOOK } else { LOOK_AT_REST });
+        let due = lock(copies).due_in();
+        let timeout = look.into_iter().chain(due).min().map(timespec);
+        let seen = poll(&mut [PollFd::new(&*source, PollFlags::IN)], timeout.as_ref());
         if let Some(modes) = &mut modes {
             modes.follow(&stream.target, &*source);
         }
         match seen {
-            Ok(0) | Err(Errno::INTR) => continue,
+            Ok(0) | Err(Errno::INTR) => {
+                lock(copies).send_if_due();
+                continue;
+            }
             Ok(_) => {}
             Err(_) => break,
         }
-        let mut state = lock(&stream.state);
-        let length = match rustix::io::read(&*source, &mut buffer[HEADER..]) {
+        let mut screen = lock(&stream.state);
+        let length = match rustix::io::read(&*source, &mut buffer) {
             Ok(0) => break,
             Ok(length) => length,
             Err(Errno::INTR | Errno::AGAIN) => continue,
@@ -247,33 +250,58 @@ fn pass_on(stream: &Stream, tap: &OwnedFd) {
             Err(_) => break,
         };
         let at = now();
+        last_output = Instant::now();
         if stream.is_terminal {
             let mut resized = lock(&stream.resized);
             *resized |= pty::follow_size(&stream.target, &*source);
         }
-        wipe(stream, &mut state);
-        let bytes = &buffer[HEADER..HEADER + length];
-        state.in_line = bytes.last() != Some(&b'\n');
-        state.last_output = Some(Instant::now());
-        if write_all(stream, bytes).is_err() {
+        let bytes = &buffer[..length];
+        if write_with_line(stream, &mut screen, bytes).is_err() {
             break;
         }
-        drop(state);
-        if heard {
-            buffer[1..9].copy_from_slice(&at.to_bits().to_le_bytes());
-            buffer[9..17].copy_from_slice(&missed.to_le_bytes());
-            match send(tap, &buffer[..HEADER + length], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-                Ok(_) => missed = 0,
-                Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => missed += length as u64,
-                Err(_) => heard = false,
-            }
-        }
+        drop(screen);
+        lock(copies).add(stream.number, at, bytes);
     }
+    // Whoever finds the stream ended and wants what is left told waits for us.
+    let emptying = lock(&outbox.emptying);
     drop(source);
     lock(&stream.source).take();
-    if missed > 0 {
-        buffer[9..17].copy_from_slice(&missed.to_le_bytes());
-        let _ = send(tap, &buffer[..HEADER], SendFlags::NOSIGNAL);
+    outbox.send_rest(&emptying);
+}
+
+/// The child's bytes, and in the same write what keeps our line out of them.
+fn write_with_line(stream: &Stream, screen: &mut Screen, bytes: &[u8]) -> Result<(), Errno> {
+    if !(stream.is_terminal && stream.is_stderr) {
+        return write_all(stream, bytes);
+    }
+    let (before, behind) = screen.around(bytes);
+    if before.is_empty() && behind.is_empty() {
+        return write_all(stream, bytes);
+    }
+    write_all(stream, &[&before, bytes, &behind].concat())
+}
+
+fn timespec(time: Duration) -> Timespec {
+    // Rounded up: a wait that ends early would only be begun again.
+    let time = time + Duration::from_micros(200);
+    Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() }
+}
+
+/// The way to onecard.
+struct Outbox {
+    copies: Mutex<Copies>,
+    /// Held while what waits is sent without the other lock.
+    emptying: Mutex<()>,
+    tap: Arc<OwnedFd>,
+}
+
+impl Outbox {
+    /// Even if that means waiting for onecard to read it. The child can go on writing meanwhile.
+    fn send_rest(&self, _emptying: &MutexGuard<'_, ()>) {
+        let messages = lock(&self.copies).take();
+        for message in messages {
+            let _ = send(&self.tap, &message, SendFlags::NOSIGNAL);
+        }
     }
 }
 

@@ -1,13 +1,12 @@
 //! Reading a file that the child writes, as it grows. The child is not touched by this at all.
 
 use std::io;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::inotify;
 
 use super::streams::Tailed;
@@ -15,36 +14,62 @@ use super::{Heard, Sink, now};
 
 /// At most this often; a chatty child should not keep us awake.
 const BREATH: Duration = Duration::from_millis(5);
-/// Without notice (some network file systems give none), look this often.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+/// How often to look without being told. The child writes on this machine, so that its writes are told of on network
+/// file systems too.
+const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// The same where the system gives no notice.
+const LOOK_UNTOLD: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 const CHUNK: usize = 64 * 1024;
 /// When the file has run ahead so far, skip to its end.
 const MOST_BEHIND: u64 = 16 << 20;
 const RESUME_BEFORE_END: u64 = 1 << 20;
 
-/// Reads until `stop` is set, and then once more to the end.
-pub fn follow(tailed: &mut Tailed, sink: &Sink, stop: &Arc<AtomicBool>) {
+/// Said once, heard by all who wait for it or for something else.
+#[derive(Debug, Clone)]
+pub struct Stop(Arc<OwnedFd>);
+
+impl Stop {
+    pub fn new() -> io::Result<Stop> {
+        Ok(Stop(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+    }
+
+    pub fn say(&self) {
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+
+    /// It is never taken back, so that everyone finds it.
+    fn is_said(&self) -> bool {
+        poll(&mut [PollFd::new(&*self.0, PollFlags::IN)], Some(&Timespec::default())).is_ok_and(|n| n > 0)
+    }
+}
+
+/// Reads until `stop` is said, and then once more to the end.
+pub fn follow(tailed: &mut Tailed, sink: &Sink, stop: &Stop) {
     let notices = watch(tailed);
     loop {
-        // Asked before reading: what was written before it was set is read.
-        let last = stop.load(Ordering::SeqCst);
+        // Asked before reading: what was written before it was said is read.
+        let last = stop.is_said();
         read_on(tailed, sink);
         if last {
             return;
         }
-        std::thread::sleep(BREATH);
         match &notices {
             Ok(fd) => {
-                let _ = poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&LOOK));
+                let mut both = [PollFd::new(&*stop.0, PollFlags::IN), PollFd::new(fd, PollFlags::IN)];
+                if poll(&mut both, Some(&LOOK)).is_ok_and(|n| n > 0) && both[0].revents().is_empty() {
+                    std::thread::sleep(BREATH);
+                }
                 let mut swallowed = [0_u8; 4096];
                 let _ = rustix::io::read(fd, &mut swallowed);
             }
-            Err(_) => std::thread::sleep(Duration::from_nanos(LOOK.tv_nsec.unsigned_abs())),
+            Err(_) => {
+                let _ = poll(&mut [PollFd::new(&*stop.0, PollFlags::IN)], Some(&LOOK_UNTOLD));
+            }
         }
     }
 }
 
-fn watch(tailed: &Tailed) -> rustix::io::Result<std::os::fd::OwnedFd> {
+fn watch(tailed: &Tailed) -> rustix::io::Result<OwnedFd> {
     let fd = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
     let path = format!("/proc/self/fd/{}", tailed.file.as_raw_fd());
     inotify::add_watch(&fd, path, inotify::WatchFlags::MODIFY)?;
@@ -79,9 +104,8 @@ fn read_on(tailed: &mut Tailed, sink: &Sink) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Heard, Sink, Tailed, follow};
+    use super::{Heard, Sink, Stop, Tailed, follow};
     use std::io::Write as _;
-    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex};
 
     #[test]
@@ -97,16 +121,16 @@ mod tests {
                 }
             })
         };
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Stop::new().expect("a stop");
         let mut tailed = Tailed { stream: 1, file: file.reopen().expect("opened"), from: 7 };
         let thread = {
-            let stop = Arc::clone(&stop);
+            let stop = stop.clone();
             std::thread::spawn(move || follow(&mut tailed, &sink, &stop))
         };
         file.write_all(b"one\n").expect("written");
         std::thread::sleep(std::time::Duration::from_millis(20));
         file.write_all(b"two").expect("written");
-        stop.store(true, Ordering::SeqCst);
+        stop.say();
         thread.join().expect("no panic");
         assert_eq!(*heard.lock().expect("unharmed"), b"one\ntwo");
     }

@@ -36,6 +36,12 @@ use crate::probe::telling::Asked;
 use crate::render::pages::probe as page;
 use crate::words::{Message, Problem};
 
+/// How long what the child printed may wait for more of it, so that a bar does not wake us at each repaint; shorter when
+/// steps are counted to end the child.
+const HOLD: Duration = Duration::from_millis(500);
+const HOLD_FOR_STEPS: Duration = Duration::from_millis(50);
+/// The driver tells of a fault at once; this only bounds the wait.
+const XID_WAIT_MS: u32 = 5000;
 /// How long onecard may take to hear the last of what has already reached its place.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -50,7 +56,7 @@ pub(super) fn run(args: &ProbeArgs, reporter: &mut Reporter<'_, '_>) -> anyhow::
     let (notify, inbox) = inbox();
     catch_signals(&notify, &mut watch.gaps);
     spawn::adopt_orphans();
-    let (relay, mut plan) = start_relay(args.no_scan, &mut watch.gaps);
+    let (relay, mut plan) = start_relay(args, &mut watch.gaps);
     let hook = bugs::contained(|| prepare_hook(args, &output)).unwrap_or_else(Err);
     let mut hook = hook.map_err(|gap| watch.gaps.push(gap)).ok().flatten();
     let env = hook.as_ref().map(hook_variables).unwrap_or_default();
@@ -134,7 +140,7 @@ fn supervise(
         let listener = Arc::clone(&listener);
         Arc::new(move |heard| listener.hear(heard))
     };
-    let tails = Tails::start(&mut plan, &sink);
+    let tails = tail::Stop::new().ok().map(|stop| Tails::start(&mut plan, &sink, stop));
     listen_to_tap(relay.as_mut(), &sink);
     let xids = Xids::watch(watch.xids.take());
     let teller = Teller::new(Arc::clone(&listener), hook, asked, Arc::clone(&xids.seen));
@@ -150,7 +156,7 @@ fn supervise(
     let survivors = run.stragglers();
     run.drain();
     listener.wait_until_drained(if run.has_relay() { DRAIN } else { Duration::ZERO });
-    tails.stop();
+    tails.into_iter().for_each(Tails::stop);
     let oom_kills =
         cgroup::oom_kills().zip(begun.oom_kills_before).map(|(now, before)| now.saturating_sub(before));
     xids.stop();
@@ -277,7 +283,7 @@ impl Xids {
         let listen = move || {
             let Some(watch) = watch else { return };
             while !stop.load(Ordering::SeqCst) {
-                match watch.wait(500) {
+                match watch.wait(XID_WAIT_MS) {
                     Ok(Some(event)) => {
                         let number = event.xid.and_then(|xid| u32::try_from(xid).ok());
                         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -309,16 +315,17 @@ fn catch_signals(notify: &Sender<Happening>, gaps: &mut Vec<Gap>) {
 }
 
 /// The relay is there even when nothing is read: it tells signals to us from signals to the whole job.
-fn start_relay(no_scan: bool, gaps: &mut Vec<Gap>) -> (Option<Relay>, Plan) {
+fn start_relay(args: &ProbeArgs, gaps: &mut Vec<Gap>) -> (Option<Relay>, Plan) {
     // Before the child runs nothing of ours may fail in a way that keeps it from running.
-    let mut plan = if no_scan { Plan::inherit() } else { plan_streams(gaps) };
+    let mut plan = if args.no_scan { Plan::inherit() } else { plan_streams(gaps) };
     for (stream, cause) in &plan.unread {
         let reason = Message::new("probe-gap-stream-unread")
             .with("stream", u64::from(*stream))
             .with("cause", cause.as_str());
         gaps.push(Gap::new("output", reason.to_string()));
     }
-    match Relay::start(&std::mem::take(&mut plan.relayed)) {
+    let hold = if args.max_steps.is_some() { HOLD_FOR_STEPS } else { HOLD };
+    match Relay::start(&std::mem::take(&mut plan.relayed), hold) {
         Ok(relay) => (Some(relay), plan),
         Err(error) => {
             let reason = Message::new("probe-gap-no-relay").with("cause", files::plain(&error));
@@ -358,15 +365,14 @@ fn wait_for_children(notify: Sender<Happening>) {
 
 /// Readers of files that grow.
 struct Tails {
-    stop: Arc<AtomicBool>,
+    stop: tail::Stop,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Tails {
-    fn start(plan: &mut Plan, sink: &Sink) -> Tails {
-        let stop = Arc::new(AtomicBool::new(false));
+    fn start(plan: &mut Plan, sink: &Sink, stop: tail::Stop) -> Tails {
         let follow = |mut tailed| {
-            let (sink, stop) = (Arc::clone(sink), Arc::clone(&stop));
+            let (sink, stop) = (Arc::clone(sink), stop.clone());
             std::thread::Builder::new()
                 .name("tail".to_owned())
                 .spawn(move || tail::follow(&mut tailed, &sink, &stop))
@@ -378,7 +384,7 @@ impl Tails {
 
     /// Everything written so far is read.
     fn stop(self) {
-        self.stop.store(true, Ordering::SeqCst);
+        self.stop.say();
         self.threads.into_iter().for_each(|thread| drop(thread.join()));
     }
 }

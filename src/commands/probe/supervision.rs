@@ -28,10 +28,10 @@ use crate::words::{Lang, Message};
 const TICK: Duration = Duration::from_secs(1);
 /// Between TERM and KILL when the child is ended by `--for` or `--max-steps`.
 const GRACE: Duration = Duration::from_secs(15);
-/// A signal to a whole job reaches its processes one after the other.
-const SIGNAL_SPREAD: Duration = Duration::from_millis(20);
+/// A signal to a whole job reaches its processes one after the other, on a busy machine with others' turns between.
+const SIGNAL_SPREAD: Duration = Duration::from_millis(60);
 /// How much later than the child's end a key's signal is looked for.
-const KEY_SPREAD: Duration = Duration::from_millis(100);
+const KEY_SPREAD: Duration = Duration::from_millis(300);
 /// How long a survivor that holds a GPU is given after the child has ended.
 const STRAGGLERS: Duration = Duration::from_secs(2);
 
@@ -223,10 +223,8 @@ impl Supervision {
             return;
         }
         std::thread::sleep(SIGNAL_SPREAD);
-        let had_it = match &self.relay {
-            Some(relay) => relay.was_signalled(arrival.signal),
-            None => arrival.by_kernel,
-        };
+        let asked = self.relay.as_ref().and_then(|relay| relay.was_signalled(arrival.signal));
+        let had_it = asked.unwrap_or(arrival.by_kernel);
         if arrival.by_kernel {
             self.key = Some(arrival.signal);
         }

@@ -228,6 +228,19 @@ def live_line():
     assert quiet == b"one\r\ntwothree\r\n", quiet
 
 
+def live_line_of_a_busy_program():
+    """Below each line that a chatty program ends, and gone before its next byte."""
+    script = "i=0; while [ $i -lt 25 ]; do echo line $i; sleep 0.1; i=$((i+1)); done; printf half; sleep 0.2; echo ' line'"
+    terminal = Terminal(probe("sh", "-c", script, flags=("--color", "never")))
+    text, code = terminal.end()
+    child = text.split(b"probe\r\n")[0]
+    drawn = re.findall(rb"\n\r\x1b\[K([^\r\x1b]+)\r\x1b\[K", child)
+    assert drawn, text
+    screen = re.sub(rb"[^\r\n]*\r\x1b\[K", b"", child)
+    expected = b"".join(b"line %d\r\n" % i for i in range(25)) + b"half line\r\n"
+    assert screen == expected, screen
+
+
 def curses_programs():
     """Curses sets the terminal by its stdout and reads keys from its stdin: one key, no line end, no echo."""
     code = (

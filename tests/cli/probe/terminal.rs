@@ -30,6 +30,7 @@ cases! {
     prompt
     killed_onecard
     live_line
+    live_line_of_a_busy_program
     curses_programs
     as_a_notebook_runs_it
     only_stderr_is_a_terminal
