@@ -39,6 +39,8 @@ pub(crate) enum Role {
 }
 
 pub(crate) const COMPONENT: u8 = 9;
+/// Cross-entropy and the like, where nothing is called a loss.
+pub(crate) const FORMULA: u8 = 8;
 
 const STEPS: &[&str] = &[
     "step",
@@ -145,6 +147,11 @@ pub(crate) fn role(key: &str, hint: &str, unit: &str) -> Role {
     let ends = |set: &[&str]| has(&words[words.len() - 1..], set);
     if is(LOSSES) && !is(&["scale", "scaler", "time", "weight", "coef"]) {
         return loss_role(&words, last);
+    }
+    // What a loss is called by its formula.
+    let formula = is(&["nll", "crossentropy"]) || (is(&["cross"]) && is(&["entropy"]));
+    if formula && unit.is_empty() && !is(&["scale", "scaler", "time", "weight", "coef"]) {
+        return if is(EVALUATION) { Role::EvaluationLoss } else { Role::Loss(FORMULA) };
     }
     if last == "lr" || words[0] == "lr" || (is(&["learning"]) && is(&["rate"])) || is(&["学习率", "学習率"])
     {
@@ -387,7 +394,7 @@ fn plain_scale(unit: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{COMPONENT, Role, role};
+    use super::{COMPONENT, FORMULA, Role, role};
 
     #[test]
     fn keys_of_many_trainers_have_one_meaning() {
@@ -418,6 +425,11 @@ mod tests {
             ("eval_loss", "", "", Role::EvaluationLoss),
             ("val loss", "", "", Role::EvaluationLoss),
             ("loss scale", "", "", Role::Other),
+            ("cross-entropy", "", "", Role::Loss(FORMULA)),
+            ("CrossEntropy", "", "", Role::Loss(FORMULA)),
+            ("train_mean_nll", "", "", Role::Loss(FORMULA)),
+            ("val_nll", "", "", Role::EvaluationLoss),
+            ("entropy", "", "", Role::Other),
             ("验证损失", "", "", Role::EvaluationLoss),
             ("训练损失", "", "", Role::Loss(0)),
             ("LearningRate", "", "", Role::LearningRate),

@@ -57,6 +57,11 @@ fn text(line: &str, columns: &[String]) -> Option<Seen> {
     epoch_of(&mut seen, &numbers, &roles);
     let counter = step_of(&seen, line, &numbers, &roles, is_bar);
     if let Some(index) = counter {
+        // Beside a counter, what something costs without a unit is its loss.
+        let cost = numbers.iter().find(|n| n.key.eq_ignore_ascii_case("cost") && n.unit.is_empty());
+        if let (None, Some(cost)) = (&seen.loss, cost) {
+            seen.loss = Some((keys::FORMULA, cost.key.to_owned(), cost.value));
+        }
         nameless_time(&mut seen, &numbers);
         count(&mut seen, line, &skip, &numbers, &roles, index);
         bar::table(&mut seen, line, columns);
@@ -82,7 +87,7 @@ fn text(line: &str, columns: &[String]) -> Option<Seen> {
         bar::table(&mut seen, line, columns);
     } else {
         seen.phase = phase(&words(&head(line, &skip, first_key(&numbers, line))));
-        if seen.has_evaluation_loss && seen.loss.is_none() {
+        if seen.has_evaluation_loss && seen.loss.is_none() && seen.components.is_empty() {
             seen.phase = Phase::Evaluation;
         }
     }
@@ -158,13 +163,17 @@ fn step_of(seen: &Seen, line: &str, numbers: &[Number<'_>], roles: &[Role], is_b
             at(&|_, n, _| {
                 (n.unit.starts_with('步')
                     || n.unit.starts_with("次迭代")
-                    || matches!(n.unit, "step" | "steps" | "it" | "iter" | "iters"))
+                    || matches!(n.unit, "step" | "steps" | "it" | "iter" | "iters" | "batch" | "batches"))
                     && (sane(n) || n.key.ends_with('第') || n.key.is_empty())
             })
         })
         .or_else(|| {
             // Of a drawn bar's counters the last one is its own: an epoch stands before it.
             (0..numbers.len()).rev().find(|&i| is_bar && unlabelled(&numbers[i]) && roles[i] != Role::Epoch)
+        })
+        // `Ep. 1 : Up. 500`
+        .or_else(|| {
+            at(&|_, n, _| n.key.eq_ignore_ascii_case("up") && seen.epoch.is_some() && n.unit.is_empty())
         })
         .or_else(|| at(&|_, n, r| r == Role::MicroStep && n.unit.is_empty()))
         .or_else(|| at(&|_, n, r| step(r) && n.of.is_none() && n.unit.is_empty()))
@@ -329,6 +338,8 @@ pub(crate) fn header(line: &str) -> Option<Vec<String>> {
     if columns.clone().count() > 24 || columns.clone().any(|column| column.contains(other)) {
         return None;
     }
-    let has_loss = columns.any(|column| matches!(keys::role(column, "", ""), Role::Loss(_)));
+    let has_loss = columns.any(|column| {
+        matches!(keys::role(column, "", ""), Role::Loss(_)) || column.eq_ignore_ascii_case("gpu_mem")
+    });
     has_loss.then(|| line.split_whitespace().map(str::to_owned).collect())
 }

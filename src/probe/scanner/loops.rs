@@ -4,6 +4,7 @@ use super::keys::{Phase, phase, words};
 use super::line::{self, Format, Seen};
 use super::loss::LossTally;
 use super::reading::{EpochReading, LogSteps, Pause, PauseKind, Progress, RateReading, StepClock, StepUnit};
+use super::table::Table;
 use super::track::{Change, Track};
 
 /// Loops that are followed at once; a log that names more is no training log.
@@ -43,6 +44,7 @@ pub(crate) struct Loops {
     all: Vec<Loop>,
     announced: Announced,
     columns: Vec<String>,
+    table: Option<Table>,
     order: u64,
     loose: LossTally,
     loose_rate: Option<(f64, f64)>,
@@ -61,7 +63,7 @@ impl Loops {
 
     /// A row of a table may follow: lines of bare numbers matter.
     pub(crate) fn in_table(&self) -> bool {
-        !self.columns.is_empty()
+        !self.columns.is_empty() || self.table.is_some()
     }
 
     /// `before`: the head of the line before, if it was not handed in.
@@ -70,6 +72,12 @@ impl Loops {
             self.columns = columns;
             return;
         }
+        if let Some(table) = Table::header(text) {
+            self.table = Some(table);
+            return;
+        }
+        let row = self.table.as_ref().and_then(|table| table.row(text));
+        let text = row.as_deref().unwrap_or(text);
         let mut all = line::read(text, &self.columns);
         date(text, before, &mut all);
         if all.iter().all(|seen| seen.step.is_none()) {
@@ -146,7 +154,10 @@ impl Loops {
     /// A line with figures but no step: a record of losses, an epoch's header or its end.
     fn record(&mut self, seen: &Seen, now: Option<f64>) {
         let has_loss = seen.loss.is_some() || !seen.components.is_empty();
-        if seen.phase == Phase::Evaluation {
+        // What an evaluation's bar leaves behind: figures without a word of training.
+        let bare = seen.epoch.is_none() && seen.learning_rate.is_none() && seen.grad_norm.is_none();
+        let evaluated = self.pending == Some(PauseKind::Evaluation) && self.all.is_empty();
+        if seen.phase == Phase::Evaluation || (bare && evaluated && seen.phase == Phase::Unsaid) {
             self.pending = Some(PauseKind::Evaluation);
             return;
         }
@@ -475,21 +486,6 @@ fn date(text: &str, before: &str, all: &mut [Seen]) {
     if let Some(stamp) = line::stamp_of(before) {
         for seen in all.iter_mut().filter(|seen| seen.elapsed.is_none()) {
             seen.stamp = Some((stamp.seconds, stamp.resolution));
-        }
-    }
-}
-
-impl LogSteps {
-    /// The counter was in samples; from here on it is in batches of so many.
-    fn count_batches(&mut self, batch: u64) {
-        self.unit = StepUnit::OptimizerStep;
-        self.samples_per_step = Some(batch);
-        self.count /= batch;
-        self.first_step /= batch;
-        self.last_step /= batch;
-        self.total_declared = self.total_declared.map(|t| t / batch);
-        for point in &mut self.points {
-            point.step /= batch;
         }
     }
 }

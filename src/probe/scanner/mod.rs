@@ -19,6 +19,7 @@ mod reading;
 mod screen;
 mod seen;
 mod stamp;
+mod table;
 mod tokens;
 mod track;
 mod vocabulary;
@@ -37,6 +38,7 @@ pub use reading::{
 
 use loops::Loops;
 use screen::{Painting, Screen, decode};
+use table::Table;
 
 /// Which of the child's outputs bytes came from. Both on one terminal are one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +97,7 @@ static PROGRESS: LazyLock<AhoCorasick> = LazyLock::new(|| {
         .match_kind(MatchKind::Standard)
         .build([
             "loss", "step", "iter", "epoch", "it/s", "s/it", "%|", "batch", "update", "train", "eval",
-            "valid", "learn", "saving", "saved", "save", "[00:",
+            "valid", "learn", "saving", "saved", "save", "[00:", " up. ",
         ])
         .expect("constant words")
 });
@@ -179,7 +181,8 @@ impl State {
         let is_foreign = !bytes.is_ascii();
         let progress = self.config.step_pattern.is_some() || is_foreign || PROGRESS.is_match(bytes);
         let failure = FailureScanner::may_matter(bytes);
-        let row = self.loops.in_table() && bytes.trim_ascii_start().first().is_some_and(u8::is_ascii_digit);
+        let row =
+            self.loops.in_table() && bytes.trim_ascii_start().first().is_some_and(|b| Table::may_begin(*b));
         let progress = progress || row;
         let before =
             std::mem::replace(&mut self.before, if progress { Before::NONE } else { Before::of(bytes) });

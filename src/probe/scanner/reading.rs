@@ -172,3 +172,18 @@ pub struct Progress {
     pub learning_rate: Option<f64>,
     pub epoch: Option<u64>,
 }
+
+impl LogSteps {
+    /// The counter was in samples; from here on it is in batches of so many.
+    pub(super) fn count_batches(&mut self, batch: u64) {
+        self.unit = StepUnit::OptimizerStep;
+        self.samples_per_step = Some(batch);
+        self.count /= batch;
+        self.first_step /= batch;
+        self.last_step /= batch;
+        self.total_declared = self.total_declared.map(|t| t / batch);
+        for point in &mut self.points {
+            point.step /= batch;
+        }
+    }
+}

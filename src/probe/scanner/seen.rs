@@ -149,7 +149,11 @@ impl Seen {
                 self.grad_norm.get_or_insert(number.value);
             }
             Role::Seconds if positive => {
-                let unit = [number.unit, number.hint].into_iter().find_map(scale).unwrap_or(1.0);
+                let named = number.key.rsplit(['_', ' ', '/']).next().unwrap_or("");
+                // `time_ms`
+                let by_name = || scale(named).filter(|unit| *unit < 1.0);
+                let unit =
+                    [number.unit, number.hint].into_iter().find_map(scale).or_else(by_name).unwrap_or(1.0);
                 self.seconds.get_or_insert((printed.0 * unit, printed.1));
             }
             Role::Rate if positive => {

@@ -135,6 +135,8 @@ fn number_at(text: &str, at: usize) -> Lexed<'_> {
             start = at - 1;
             negative = before(1) == b'-';
         }
+        // `451-500batch`: up to that one
+        b'-' if before(2).is_ascii_digit() && is_range_of_steps(bytes, at) => {}
         // `checkpoint-500`, `/tmp/10`, `1.2.3`
         b'-' | b'/' | b'\\' => return Lexed::Other(decimal_end(bytes, at)),
         b'.' if before(2).is_ascii_alphanumeric() => return Lexed::Other(decimal_end(bytes, at)),
@@ -183,6 +185,12 @@ fn number_at(text: &str, at: usize) -> Lexed<'_> {
         number.end = unit_end;
     }
     Lexed::Number(number)
+}
+
+/// `500batch` behind `451-`.
+fn is_range_of_steps(bytes: &[u8], at: usize) -> bool {
+    let rest = &bytes[digits(bytes, at)..];
+    [&b"batch"[..], b"step", b"iter"].iter().any(|unit| rest.starts_with(unit))
 }
 
 fn bare(printed: &str, start: usize, end: usize, value: f64, is_duration: bool) -> Number<'_> {

@@ -196,7 +196,9 @@ pub fn of_log(log: &LogSteps, pauses: &[Pause], warmup: Warmup) -> Option<StepTi
     };
     let fine = log.clock == StepClock::Ours || span >= 20.0 * resolution;
     let timed = || step_times(&ticks, pauses, resolution, warmup, basis?);
-    let printed = log.printed.filter(|p| p.median.is_finite() && p.median > 0.0);
+    let printed = log
+        .printed
+        .filter(|p| p.median.is_finite() && p.median > 0.0 && !outlasts(p.median, &ticks, resolution));
     // Seconds printed for each step are finer than a clock of whole seconds; a smoothed rate is not.
     match printed {
         Some(p)
@@ -211,6 +213,16 @@ pub fn of_log(log: &LogSteps, pauses: &[Pause], warmup: Warmup) -> Option<StepTi
         Some(_) => Some(as_printed(log)),
         None => timed(),
     }
+}
+
+/// No step takes longer than the time between the lines around it: such a figure was of all the steps between.
+fn outlasts(seconds: f64, ticks: &[Tick], resolution: f64) -> bool {
+    let between = ticks.windows(2).filter(|pair| pair[1].step > pair[0].step && pair[1].at >= pair[0].at);
+    let mut most: Vec<f64> = between
+        .map(|pair| (pair[1].at - pair[0].at + resolution) / (pair[1].step - pair[0].step) as f64)
+        .collect();
+    most.sort_by(f64::total_cmp);
+    most.get(most.len() / 2).is_some_and(|most| seconds > 2.0 * most)
 }
 
 fn as_printed(log: &LogSteps) -> StepTimes {
