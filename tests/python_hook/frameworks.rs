@@ -83,7 +83,7 @@ fn quantized_modules_and_8_bit_state_are_seen() {
 #[test]
 fn distributed_ranks_are_merged() {
     for case in ["ddp", "fsdp"] {
-        let launcher = ["PYTHON", "-m", "torch.distributed.run", "--nproc_per_node", "2"];
+        let launcher = ["PYTHON", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"];
         // Distributions of torch 1.x come without torch.distributed.
         let needs = "torch.distributed.fsdp._fully_shard";
         let Some(run) = run(needs, &launcher, &[case]) else { return };

@@ -1,7 +1,12 @@
 //! Environments in which the hook cannot or must not do anything: the child behaves as without it.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use onecard::adapters::python_hook::HookSession;
 
 use crate::support::{Run, python_with, script, with_hook, without_hook};
 
@@ -58,7 +63,7 @@ fn search_path_and_modules_are_those_of_a_run_without_us() {
     let other = folder.path().join("lib");
     fs::create_dir(&other).expect("made");
     let lib = other.display().to_string();
-    let show = "import sys; print(sys.path); print(sorted(set(sys.modules) - {'onecard_hook'})); \
+    let show = "import sys; print(sys.path); print(sorted(set(sys.modules) - {'onecard_start'})); \
                 print('sitecustomize' in sys.modules)";
     for before in ["", lib.as_str(), &format!("{lib}:"), &format!(":{lib}")] {
         unchanged(&[PYTHON, "-c", show], folder.path(), &[("PYTHONPATH", before)]);
@@ -176,6 +181,48 @@ fn a_folder_that_is_gone_or_unwritable_harms_nobody() {
     assert_eq!((run.stdout().as_str(), run.stderr().as_str()), ("3\n", ""));
     // Writing fails: no byte may be added to any file.
     unchanged(&["sh", "-c", "ulimit -f 0; exec python3 -B -c 'print(4)'"], folder.path(), &[]);
+}
+
+/// A process that uses torch and waits for its standard input to end, as `line` of a shell starts it.
+fn told_of(line: &str, python: &str) -> (Option<String>, Vec<String>) {
+    let folder = folder();
+    let mut session = HookSession::prepare(folder.path()).expect("a temporary folder");
+    let line = line.replace(
+        "{python}",
+        &format!("{python} -c 'import torch, sys; print(1, flush=True); sys.stdin.read()'"),
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &line]).current_dir(folder.path()).env_remove("PYTHONPATH");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).envs(session.env_changes([]));
+    let mut child = command.spawn().expect("a shell");
+    let mut ready = [0; 2];
+    child.stdout.take().expect("piped").read_exact(&mut ready).expect("torch is there");
+    // As long as it lives, a look comes.
+    let until = Instant::now() + Duration::from_secs(300);
+    while session.unhooked().is_none() && !session.poll().torch && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let why = session.unhooked().map(|why| why.to_string());
+    drop(child.stdin.take());
+    child.wait().expect("ended");
+    (why, session.finish().gaps.into_iter().map(|gap| gap.reason).collect())
+}
+
+#[test]
+fn a_process_with_torch_but_without_the_hook_is_seen_and_the_reason_is_named() {
+    let Some(python) = python_with("torch") else { return };
+    let replaced = "a process that uses torch has a PYTHONPATH of its own (.); with PYTHONPATH=.:$PYTHONPATH the hook \
+                    would stay on it";
+    let (why, gaps) = told_of("PYTHONPATH=. {python}; true", python);
+    assert_eq!(why.as_deref(), Some(replaced));
+    assert_eq!(gaps, [format!("hook absent: {replaced}")]);
+    let (why, _) = told_of("unset PYTHONPATH; {python}; true", python);
+    assert_eq!(why.as_deref(), Some("a process that uses torch was started without PYTHONPATH"));
+    let (why, gaps) = told_of("PYTHONPATH=.:$PYTHONPATH {python}; true", python);
+    assert_eq!(
+        (why, gaps.contains(&"torch was imported, but no optimizer step happened".to_owned())),
+        (None, true)
+    );
 }
 
 #[test]

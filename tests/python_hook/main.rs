@@ -4,4 +4,5 @@
 mod frameworks;
 mod hostile;
 mod loops;
+mod matrix;
 mod support;

@@ -11,14 +11,7 @@ pub(super) fn reason(command: &[OsString]) -> Option<Message> {
     for (at, word) in words.iter().enumerate() {
         let name = word.rsplit('/').next().unwrap_or(word);
         let mut flags = words[at + 1..].iter().take_while(|word| word.starts_with('-'));
-        // What follows `-c` or `-m` belongs to the program.
-        let closing = is_python(name)
-            .then(|| {
-                flags.clone().find_map(|word| closing_flag(word).or_else(|| ends_flags(word).then_some("")))
-            })
-            .flatten()
-            .filter(|flag| !flag.is_empty());
-        if let Some(flag) = closing {
+        if let Some(flag) = is_python(name).then(|| closing(flags.clone())).flatten() {
             return Some(Message::new("hook-absent-flag").with("flag", flag));
         }
         let wrapper = match name {
@@ -33,6 +26,24 @@ pub(super) fn reason(command: &[OsString]) -> Option<Message> {
         }
     }
     None
+}
+
+/// The first flag that closes Python to us. What follows `-c` or `-m` belongs to the program.
+fn closing<T: AsRef<str>>(flags: impl Iterator<Item = T>) -> Option<&'static str> {
+    for flag in flags {
+        let found = closing_flag(flag.as_ref());
+        if found.is_some() || ends_flags(flag.as_ref()) {
+            return found;
+        }
+    }
+    None
+}
+
+/// The same of a running process, whose first word is its program.
+pub(super) fn closing_flags_of(words: &[String]) -> Option<&'static str> {
+    let (program, rest) = words.split_first()?;
+    let name = program.rsplit('/').next().unwrap_or(program);
+    is_python(name).then(|| closing(rest.iter().take_while(|word| word.starts_with('-')))).flatten()
 }
 
 fn is_python(name: &str) -> bool {

@@ -6,6 +6,7 @@
 
 mod absence;
 mod leftover;
+mod unhooked;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::document::Gap;
 pub use leftover::{remove_if_unused, sweep};
+use unhooked::Unhooked;
 
 use crate::probe::event::HookPlace;
 use crate::probe::hook_record::{HookLog, HookReport, LiveSteps};
@@ -23,6 +25,7 @@ use crate::words::Message;
 /// The folder that goes in front of `PYTHONPATH`, file by file.
 const FILES: &[(&str, &str)] = &[
     ("sitecustomize.py", include_str!("sitecustomize.py")),
+    ("onecard_start.py", include_str!("onecard_start.py")),
     ("onecard_hook.py", include_str!("onecard_hook.py")),
     ("onecard_torch.py", include_str!("onecard_torch.py")),
     ("onecard_modes.py", include_str!("onecard_modes.py")),
@@ -30,6 +33,8 @@ const FILES: &[(&str, &str)] = &[
     ("onecard_census.py", include_str!("onecard_census.py")),
     ("onecard_ring.py", include_str!("onecard_ring.py")),
     ("onecard_saves.py", include_str!("onecard_saves.py")),
+    ("onecard_aside.py", include_str!("onecard_aside.py")),
+    ("onecard_pickled.py", include_str!("onecard_pickled.py")),
     ("onecard_frameworks.py", include_str!("onecard_frameworks.py")),
 ];
 
@@ -52,6 +57,7 @@ pub struct HookSession {
     files: BTreeMap<OsString, Tail>,
     /// Why the hook cannot load, as far as the command shows it.
     absence: Option<Message>,
+    unhooked: Unhooked,
     unread: Vec<Gap>,
 }
 
@@ -112,6 +118,7 @@ impl HookSession {
             log: HookLog::new(origin),
             files: BTreeMap::new(),
             absence: None,
+            unhooked: Unhooked::default(),
             unread: Vec::new(),
         }
     }
@@ -160,7 +167,13 @@ impl HookSession {
     /// Reads what is new and tells where the run stands. Cheap: a folder listing and the new bytes.
     pub fn poll(&mut self) -> LiveSteps {
         self.read_new();
+        self.unhooked.look(&self.folder.join("py"), &self.log.pids());
         self.log.live()
+    }
+
+    /// Why a process that uses PyTorch has not told of itself, where one has been seen.
+    pub fn unhooked(&self) -> Option<Message> {
+        self.unhooked.why(&self.log.pids())
     }
 
     /// Reads the rest once the child has ended.
@@ -170,7 +183,8 @@ impl HookSession {
             self.log.torn_line();
         }
         let log = std::mem::take(&mut self.log);
-        let mut report = log.finish(self.absence.take());
+        let unhooked = self.unhooked.why(&log.pids());
+        let mut report = log.finish(self.absence.take(), unhooked);
         report.gaps.append(&mut self.unread);
         report
     }

@@ -1,5 +1,6 @@
 """Looked at once or a few times in a run: what an optimizer holds, the modules, the autograd graph, switches."""
 import gc
+import os
 import sys
 import weakref
 
@@ -33,7 +34,16 @@ def _count(parameter):
             count *= size
         return count
     whole = getattr(parameter, "ds_numel", None)
+    if whole is None and hasattr(parameter, "_unpadded_unsharded_size"):
+        # FSDP1's flat parameter; newer ones know how much of it is padding.
+        whole = sum(getattr(parameter, "_numels", None) or (parameter._unpadded_unsharded_size.numel(),))
     return int(whole) if whole is not None else parameter.numel()
+
+
+def _flat(module):
+    """The flat parameter that an FSDP1 module keeps beside the views of it that stand in its submodules."""
+    handle = getattr(module, "_handle", None) or next(iter(getattr(module, "_handles", None) or ()), None)
+    return getattr(handle, "flat_param", None)
 
 
 def _bytes(tensor):
@@ -104,17 +114,17 @@ QUANTIZERS = ("bitsandbytes", "auto_gptq", "gptqmodel", "awq", "hqq", "torchao",
 WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", "OptimizedModule", "DataParallel", "DeepSpeedEngine")
 
 
-def modules(optimizer):
+def modules(params):
     """The modules that hold what is trained, and other models beside them. The optimizer knows no modules: they are
     looked for in the variables of the functions that are running, else among all objects of the collector."""
     began = now()
-    trained = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    facts, other, hits = _pick(_near(), trained)
+    trained, copies = {id(p) for p in params}, sum(_local(p).numel() for p in params)
+    facts, other, hits = _pick(_near(), trained, copies)
     partial = False
     if hits < len(trained):
         found, partial = _all(began)
         if found:
-            facts, other, hits = _pick(found, trained)
+            facts, other, hits = _pick(found, trained, copies)
     tell("model", partial=partial or None, other=other, ns=now() - began, **(facts or {}))
 
 
@@ -159,7 +169,7 @@ def _all(began):
     return found, False
 
 
-def _pick(found, trained):
+def _pick(found, trained, copies):
     """Of the roots among these, the largest that holds what is trained, and the size of the unrelated ones."""
     children = set()
     for module in found:
@@ -169,17 +179,38 @@ def _pick(found, trained):
             if child is not None and id(child) not in children:
                 children.add(id(child))
                 stack.extend(child._modules.values())
-    best, other = None, 0
+    best, other, strangers = None, 0, []
     for root in found:
         one = _root(root, trained) if id(root) not in children else None
         if one is None:
             continue
         if not one["hits"]:
             other += one["total"]
+            strangers.append(one)
         elif best is None or (one["hits"], one["total"]) > (best["hits"], best["total"]):
             best = one
+    if best is None:
+        # Copies are stepped, not the parameters themselves (master weights, ZeRO's partitions): of as many elements.
+        strangers = [one for one in strangers if one["trainable"] and _is_copy(copies, one["trainable"])]
+        best = max(strangers, key=lambda one: one["total"], default=None)
+        other -= best["total"] if best else 0
     hits = best.pop("hits") if best else 0
     return best, other, hits
+
+
+def _is_copy(elements, trainable):
+    """Partitions over ranks, each padded a little."""
+    for ranks in {1, _world()}:
+        if 0 <= elements * ranks - trainable <= trainable // 50 + 4096 * ranks:
+            return True
+    return False
+
+
+def _world():
+    try:
+        return int(os.environ.get("WORLD_SIZE", 1))
+    except ValueError:
+        return 1
 
 
 def _root(root, trained):
@@ -207,7 +238,14 @@ def _root(root, trained):
             checkpointing = True
         if attention is None and own.get("config") is not None:
             attention = getattr(own["config"], "_attn_implementation", None)
-        for parameter in module._parameters.values():
+        held = list(module._parameters.values())
+        flat = _flat(module) if kind.__name__ == "FullyShardedDataParallel" else None
+        if flat is not None:
+            views = getattr(flat, "_params", None) or ()
+            ids.update(id(view) for view in views)
+            hits += sum(1 for view in views if id(view) in trained)
+            held.append(flat)
+        for parameter in held:
             if parameter is None or id(parameter) in ids:
                 continue
             ids.add(id(parameter))
@@ -223,7 +261,7 @@ def _root(root, trained):
             if id(parameter) in trained:
                 hits += 1
             carrier = type(parameter).__name__
-            if carrier not in ("Parameter", "DTensor", "Params4bit", "Int8Params", "Tensor"):
+            if carrier not in ("Parameter", "DTensor", "Params4bit", "Int8Params", "Tensor", "FlatParameter"):
                 _add(quantized if "torchao" in type(parameter).__module__ else wrappers, carrier, 1)
         for buffer in module._buffers.values():
             if buffer is not None:
@@ -233,7 +271,7 @@ def _root(root, trained):
     inner, depth = root, 0
     while depth < 4:
         held = inner._modules
-        inside = held.get("_orig_mod") or held.get("module") or (held.get("model") if "LoraModel" in type(inner).__name__ else held.get("base_model"))
+        inside = held.get("_orig_mod") or held.get("module") or held.get("_fsdp_wrapped_module") or (held.get("model") if "LoraModel" in type(inner).__name__ else held.get("base_model"))
         if inside is None or type(inner).__name__ not in WRAPPERS and not type(inner).__name__.startswith(("FSDP", "Peft", "Lora")):
             break
         inner, depth = inside, depth + 1
@@ -308,7 +346,7 @@ def graph(root, which):
         elif name.startswith("CompiledFunction"):
             compiled += 1
         elif S.witness is None and not S.stepping and name == "torch::autograd::AccumulateGrad":
-            S.witness = [weakref.ref(node.variable), node.variable._version]
+            S.witness = [weakref.ref(node.variable), looks_of(node.variable)]
     where = embedded or tokens
     tell(
         "graph",
@@ -324,6 +362,16 @@ def graph(root, which):
         shape=list(batch) if batch else None,
         ns=now() - began,
     )
+
+
+def looks_of(parameter):
+    """What changes when a parameter does. Written to through `.data`, its version stays: on the CPU some of its values
+    are looked at as well."""
+    values = None
+    if parameter.device.type == "cpu" and type(parameter) is torch.nn.Parameter:
+        flat = parameter.detach().reshape(-1)
+        values = flat[:: max(1, flat.numel() // 16)].tolist()
+    return parameter._version, parameter.data_ptr(), values
 
 
 def _output(node):

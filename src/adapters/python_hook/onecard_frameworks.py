@@ -160,6 +160,15 @@ def deepspeed(module):
         return result
 
     engine.step = step
+    passed = engine.backward
+
+    @functools.wraps(passed)
+    def backward(self, *args, **kwargs):
+        loss = args[0] if args else kwargs.get("loss")
+        _guarded("deepspeed", lambda: _loss(loss))
+        return passed(self, *args, **kwargs)
+
+    engine.backward = backward
 
     def make(args, kwargs):
         folder = args[1] if len(args) > 1 else kwargs.get("save_dir")
@@ -168,6 +177,14 @@ def deepspeed(module):
         return saves.Save("deepspeed", os.path.join(os.fspath(folder), str(tag)))
 
     saves.wrap(engine, "save_checkpoint", make)
+
+
+def _loss(loss):
+    # Before it is divided by the accumulation and multiplied by the factor of its scaler.
+    core = hook.part("onecard_torch")
+    if getattr(loss, "requires_grad", False):
+        core.take_loss(loss)
+        hook.S.loss_told = True
 
 
 def _deepspeed(engine):

@@ -1,40 +1,22 @@
-"""The hook: facts from inside PyTorch, told through a file, with no edit to the user's code.
+"""What all parts of the hook share: the state of this process, the records, and what becomes of an error of ours.
 
-Rules: nothing but one file write before the user imports torch; no import that start-up has not done already;
-no GPU synchronization that the run did not have; no exception of its own ever reaches the program. The parts
-that know torch are in the files beside this one and are loaded when torch is.
+Rules: no GPU synchronization that the run did not have; no exception of its own ever reaches the program.
 """
 import os
 import sys
-import time
 
-now = getattr(time, "monotonic_ns", None) or (lambda: int(time.monotonic() * 1e9))
-_BEGAN = now()
-_HERE = os.path.dirname(os.path.abspath(__file__))
+import onecard_start as start
 
-# module -> (file beside this one, function that gets the module)
-WANTED = {
-    "torch": ("onecard_torch", "install"),
-    "safetensors.torch": ("onecard_saves", "safetensors"),
-    "torch.distributed.checkpoint.state_dict_saver": ("onecard_saves", "dcp"),
-    "transformers.trainer_callback": ("onecard_frameworks", "transformers_callback"),
-    "transformers.trainer": ("onecard_frameworks", "transformers_trainer"),
-    "accelerate.accelerator": ("onecard_frameworks", "accelerate"),
-    "lightning.pytorch.trainer.call": ("onecard_frameworks", "lightning_call"),
-    "lightning.pytorch.trainer.trainer": ("onecard_frameworks", "lightning_trainer"),
-    "pytorch_lightning.trainer.call": ("onecard_frameworks", "lightning_call"),
-    "pytorch_lightning.trainer.trainer": ("onecard_frameworks", "lightning_trainer"),
-    "deepspeed.runtime.engine": ("onecard_frameworks", "deepspeed"),
-}
+now, part = start.now, start.part
 
 
 class State(object):
     """What this process has seen. One per process: a fork starts anew."""
 
     def __init__(self):
-        self.folder = os.environ.get("ONECARD_HOOK_DIR")
+        self.folder = start.FOLDER
         self.off = False
-        self.start_ns = 0
+        self.start_ns = start.took
         self.reset()
 
     def reset(self):
@@ -54,8 +36,10 @@ class State(object):
         self.making_state = False
         self.numbered = 0
         self.round = set()
+        # The backward pass that the last call of an optimizer came after.
+        self.stepped_after = -1
         self.steps = self.raw = self.backwards = self.passes = 0
-        # A parameter and its version: tells of steps that no optimizer tells of.
+        # A parameter and how it looked: tells of steps that no optimizer tells of.
         self.witness = None
         self.stepping = False
         self.framework_step = None
@@ -81,7 +65,14 @@ class State(object):
         self.peaks = {}
         self.saves = 0
         self.saving = []
+        # Something about a save may still be found out: its last name, its file, its end.
+        self.unsettled = False
         self.pending_moves = []
+        self.in_memory = []
+        self.running = []
+        self.pickled = None
+        self.opened = []
+        self.renamed = []
         self.flushed = {}
         self.flags_text = None
         self.gpu_told = False
@@ -94,7 +85,9 @@ FORKS_TELL = hasattr(os, "register_at_fork")
 
 # Records of short steps are written together, at most so long after they were made: a process that is killed loses no
 # more than that.
-HOLD_NS = 20 * 1000 * 1000
+HOLD_NS = 50 * 1000 * 1000
+# What a step may cost on average, of what can be chosen: how often losses on the GPU and allocator figures are taken.
+NS_A_STEP = 40000
 
 
 def write_step(text, t):
@@ -196,23 +189,6 @@ def _from_handler(error):
     return False
 
 
-def part(name):
-    """A file beside this one, as a module. Our folder is not on `sys.path` any more."""
-    module = sys.modules.get(name)
-    if module is None:
-        import importlib.util
-
-        spec = importlib.util.spec_from_file_location(name, os.path.join(_HERE, name + ".py"))
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            sys.modules.pop(name, None)
-            raise
-    return module
-
-
 def new_scale(value, fused, step):
     """A fused optimizer is called although it will skip: only the lowered factor tells."""
     if fused and S.scale is not None and value < S.scale:
@@ -221,81 +197,17 @@ def new_scale(value, fused, step):
     S.scale = value
 
 
-def _arrived(name, module):
+def arrived(file, function, name, module):
+    """A module of interest has been loaded."""
     if S.off:
         return
     began = now()
     try:
-        file, function = WANTED.pop(name)
         getattr(part(file), function)(module)
-        if not WANTED:
-            sys.meta_path.remove(FINDER)
     except Exception as error:
         fault(name, error)
     S.once_ns += now() - began
 
 
-class Finder(object):
-    """Waits for the modules in `WANTED`: lets the others find them, and looks in once they are loaded."""
-
-    def __init__(self):
-        self.busy = set()
-
-    def find_spec(self, name, path=None, target=None):
-        if name not in WANTED or name in self.busy or S.off:
-            return None
-        self.busy.add(name)
-        try:
-            return self._watched(name, path, target)
-        except Exception:
-            # Whoever raised is asked again, by the import system, and answers for itself.
-            return None
-        finally:
-            self.busy.discard(name)
-
-    def _watched(self, name, path, target):
-        for finder in list(sys.meta_path):
-            find = getattr(finder, "find_spec", None)
-            if finder is self or find is None:
-                continue
-            spec = find(name, path, target)
-            if spec is not None:
-                break
-        else:
-            return None
-        loader = spec.loader
-        run = loader.exec_module
-
-        def exec_module(module):
-            del loader.exec_module
-            run(module)
-            _arrived(name, module)
-
-        code = exec_module.__code__
-        if hasattr(code, "replace"):
-            # Python leaves the import system's own frames out of tracebacks: an error inside of the module looks as
-            # it would without us.
-            exec_module.__code__ = code.replace(co_filename="<frozen importlib._bootstrap_external>")
-        # On this one loader object only; its type and every other use of it stay.
-        loader.exec_module = exec_module
-        return spec
-
-
-FINDER = Finder()
-
-
-def start():
-    if not S.folder or not os.path.isdir(S.folder):
-        return
-    line = '{"k":"loaded","t":%d,"pid":%d,"ppid":%d,"py":"%d.%d.%d"}\n' % (
-        (_BEGAN, S.pid, os.getppid()) + tuple(sys.version_info[:3])
-    )
-    fd = os.open(S.folder + "/loaded.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(fd, line.encode())
-    finally:
-        os.close(fd)
-    sys.meta_path.insert(0, FINDER)
-    if FORKS_TELL:
-        os.register_at_fork(after_in_child=of_this_process)
-    S.start_ns = now() - _BEGAN
+if FORKS_TELL:
+    os.register_at_fork(after_in_child=of_this_process)

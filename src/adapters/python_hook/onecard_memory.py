@@ -9,7 +9,7 @@ torch = sys.modules["torch"]
 core = sys.modules["onecard_torch"]
 
 # Read at every step at first, then so seldom that it costs this much a step on average.
-NS_A_STEP = 3000
+NS_A_STEP = 2000
 every = 1
 cost = 0
 

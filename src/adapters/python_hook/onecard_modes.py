@@ -35,15 +35,7 @@ def scaler():
         kind = torch.cuda.amp.grad_scaler.GradScaler
     real_step, real_scale, real_update = kind.step, kind.scale, kind.update
 
-    @functools.wraps(real_scale)
-    def scale(self, outputs):
-        if not S.off and self._enabled and isinstance(outputs, torch.Tensor):
-            try:
-                core.take_loss(outputs)
-                S.loss_told = True
-            except Exception as error:
-                fault("scale", error)
-        return real_scale(self, outputs)
+    scale = _scaling(real_scale)
 
     @functools.wraps(real_step)
     def step(self, optimizer, *args, **kwargs):
@@ -64,13 +56,40 @@ def scaler():
     def update(self, *args, **kwargs):
         result = real_update(self, *args, **kwargs)
         if self._enabled and not S.off:
+            began = now()
             try:
                 _take_scale(self)
             except Exception as error:
                 fault("scaler", error)
+            S.step_ns += now() - began
         return result
 
     kind.scale, kind.step, kind.update = scale, step, update
+
+
+def _scaling(real):
+    """What is handed to `backward` later is the loss times the factor: told here as it is."""
+
+    @functools.wraps(real)
+    def scale(self, outputs):
+        if not S.off and self._enabled and isinstance(outputs, torch.Tensor):
+            began = now()
+            try:
+                core.take_loss(outputs)
+                S.loss_told = True
+            except Exception as error:
+                fault("scale", error)
+            S.step_ns += now() - began
+        return real(self, outputs)
+
+    return scale
+
+
+def sharded_scaler(module):
+    # FSDP1's has a `scale` of its own.
+    kind = module.ShardedGradScaler
+    if "scale" in vars(kind):
+        kind.scale = _scaling(kind.scale)
 
 
 def _take_scale(scaler):

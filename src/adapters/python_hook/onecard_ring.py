@@ -6,9 +6,9 @@ import onecard_hook as hook
 
 # Enough for the micro-batches of all the steps that the program can be ahead of the GPU.
 SLOTS = 1024
-# What this may take of a step, on average: so much, or this share of a long step.
-NS_A_STEP = 8000
-SHARE_OF_STEP = 0.002
+# What this may take of a step at least, on average, and the share of a long step that nobody notices.
+LEAST_NS = 6000
+SHARE_OF_STEP = 0.0002
 
 
 class Ring(object):
@@ -24,6 +24,8 @@ class Ring(object):
         self.pending = deque()
         # Nanoseconds spent, steps and their length since the pace was last looked at.
         self.spent = self.steps = self.length = 0
+        # What the hook had spent in steps then.
+        self.before = state.step_ns
         self.warm = False
         # Every how many steps a loss is taken. Powers of two, so that two runs share what they have.
         self.every = 1
@@ -32,20 +34,22 @@ class Ring(object):
         return self.every == 1 or not (self.S.steps + 1) % self.every
 
     def pace(self, length):
-        """After a step that took `length` ns: how often can this be afforded?"""
+        """After a step that took `length` ns: how often can this be afforded, beside all else that the hook does?"""
         self.steps += 1
         self.length += length
         if self.steps < 32:
             return
-        mean, allowed = self.spent / 32, max(NS_A_STEP, self.length / 32 * SHARE_OF_STEP)
+        mean, whole = self.spent / 32, (self.S.step_ns - self.before) / 32
+        allowed = max(LEAST_NS, hook.NS_A_STEP - (whole - mean), self.length / 32 * SHARE_OF_STEP)
         if not self.warm:
             # Page-locked memory and events were made in these steps.
             self.warm = True
         elif mean > allowed and self.every < 1024:
             self.every *= 2
-        elif mean * 4 < allowed and self.every > 1:
+        elif mean * 2.5 < allowed and self.every > 1:
             self.every //= 2
         self.spent = self.steps = self.length = 0
+        self.before = self.S.step_ns
 
     def _copy(self, tensor, ticket):
         if not self.free or self.capturing() or tensor.device.index != self.device():
@@ -126,4 +130,3 @@ class Group(object):
     def mean(self):
         values = [t if type(t) is float else t.value for t in self.tickets]
         return sum(values) / len(values)
-

@@ -4,6 +4,7 @@ No place changes what torch does or waits for the GPU. Where torch lacks one, it
 """
 import atexit
 import functools
+import operator
 import os
 import sys
 import weakref
@@ -29,10 +30,16 @@ def _no_task():
 task_id = _no_task
 
 
+def _is_cpu(tensor):
+    return tensor.device.type == "cpu"
+
+
 def install(module):
-    global torch, is_compiling, task_id
+    global torch, is_compiling, task_id, _is_cpu
     began = now()
     torch = module
+    if hasattr(getattr(torch, "Tensor", None), "is_cpu"):
+        _is_cpu = operator.attrgetter("is_cpu")
     task_id = getattr(getattr(torch, "_C", None), "_current_graph_task_id", task_id)
     is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", is_compiling)
     missing = []
@@ -220,8 +227,13 @@ def _step(optimizer, t):
     seen.steps += 1
     if seen.steps == 1:
         _first_step(optimizer, seen)
-    # Optimizers that take turns make one step together (GAN, Muon beside AdamW, one for each parameter): a new one
-    # begins when one of the round comes again. One that first appears later is another phase (folds, stages).
+    last, S.stepped_after = S.stepped_after, S.passes
+    # Optimizers that step after the same backward pass, or in it, make one step together (Muon beside AdamW, one for
+    # each parameter). So do those that take turns (GAN): a new step begins when one of the round comes again. One that
+    # first appears later, after a backward pass of its own, is another phase (folds, stages).
+    if S.passes and last == S.passes:
+        S.round.add(seen.number)
+        return
     if seen.number not in S.round and S.round and not (seen.steps == 1 and S.steps >= 2):
         S.round.add(seen.number)
         return
@@ -231,8 +243,10 @@ def _step(optimizer, t):
 
 
 def step_record(optimizer, seen, t, replayed):
-    losses, S.losses = S.losses, []
+    losses = S.losses
     micro = len(losses)
+    if micro:
+        S.losses = []
     last, S.last_step = S.last_step, t
     parts = [
         '{"k":"s","t":%d,"o":%d,"n":%d,"c":%d,"b":%d,"m":%d'
@@ -241,7 +255,10 @@ def step_record(optimizer, seen, t, replayed):
     rate = _learning_rate(optimizer) if seen else None
     if rate is not None:
         parts.append(',"lr":' + _json_number(rate))
-    if micro and type(losses[0]) is float:
+    if micro == 1:
+        if type(losses[0]) is float:
+            parts.append(',"l":' + _json_number(losses[0]))
+    elif micro and type(losses[0]) is float:
         known = [loss for loss in losses if type(loss) is float]
         if len(known) == micro:
             parts.append(',"l":' + _json_number(sum(known) / micro))
@@ -275,7 +292,7 @@ def step_record(optimizer, seen, t, replayed):
     # A run of millions of steps keeps its file small: the counts in each record are sums.
     if S.steps <= 50000 or S.steps % (10 if S.steps <= 500000 else 100) == 0:
         hook.write_step("".join(parts), t)
-    if S.pending_moves and saves is not None:
+    if S.unsettled:
         saves.look_for_moves(False)
     if S.steps & (S.steps - 1) == 0 or S.steps % 1000 == 0:
         once = now()
@@ -292,13 +309,17 @@ def _first_step(optimizer, seen):
     try:
         census.optimizer(optimizer, seen.number, S.had_state.pop(id(optimizer), None))
         if seen.number == 0:
-            tell_torch()
-            census.gpu()
-            census.modules(optimizer)
-            census.flags()
+            _surroundings([p for group in optimizer.param_groups for p in group["params"]])
     except Exception as error:
         fault("census", error)
     S.once_ns += now() - began
+
+
+def _surroundings(params):
+    tell_torch()
+    census.gpu()
+    census.modules(params)
+    census.flags()
 
 
 def _json_number(value):
@@ -393,32 +414,40 @@ def _before_backward(roots):
 
 
 def _look_at_witness():
-    """No optimizer has called us (its step is compiled, or it is not torch's own): a parameter whose version
-    moved since the last backward pass was stepped in between."""
+    """No optimizer has called us (its step is compiled, or it is not torch's own): a parameter that has changed since
+    the last backward pass was stepped in between."""
     parameter = S.witness[0]()
-    if parameter is None or parameter._version == S.witness[1]:
+    if parameter is None:
         return
-    S.witness[1] = parameter._version
+    seen = census.looks_of(parameter)
+    if seen == S.witness[1]:
+        return
+    S.witness[1] = seen
     S.steps += 1
+    if S.steps == 1:
+        began = now()
+        _surroundings([parameter])
+        took = now() - began
+        S.once_ns += took
+        S.step_ns -= took
     step_record(None, None, now(), False)
 
 
 def take_loss(tensor):
     """The value of a scalar loss, without waiting: at once on the CPU, later from the GPU."""
-    if type(tensor) is not torch.Tensor or tensor.numel() != 1:
-        S.losses.append(None)
-    elif tensor.is_cuda:
-        held = S.ring or ring()
-        if not held.wanted():
-            S.losses.append(None)
-            return
-        began = now()
-        S.losses.append(held.push(tensor))
-        held.spent += now() - began
-    elif tensor.device.type == "cpu":
-        S.losses.append(float(tensor.detach().item()))
-    else:
-        S.losses.append(None)
+    value = None
+    if type(tensor) is torch.Tensor and tensor.numel() == 1:
+        if tensor.is_cuda:
+            held = S.ring or ring()
+            if held.wanted():
+                began = now()
+                value = held.push(tensor)
+                held.spent += now() - began
+        elif _is_cpu(tensor):
+            value = tensor.item()
+            if type(value) is not float:
+                value = None
+    S.losses.append(value)
 
 
 def ring():
@@ -450,7 +479,7 @@ def _at_exit():
         if memory is not None:
             for device, m in memory.read():
                 tell("mem", device=device, why="exit", **m)
-        if saves is not None:
+        if S.unsettled:
             saves.look_for_moves(True)
         if census is not None:
             census.gpu()

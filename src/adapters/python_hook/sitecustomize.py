@@ -13,9 +13,9 @@ def _chain():
 
 try:
     if sys.version_info >= (3, 6):
-        import onecard_hook
+        import onecard_start
 
-        onecard_hook.start()
+        onecard_start.start()
 except Exception:
     pass
 _keep = sys.modules.get("sitecustomize")

@@ -94,6 +94,9 @@ pub struct TorchFacts {
     /// Attention kernels seen in the graph → how many in one pass.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attention: BTreeMap<String, u64>,
+    /// What the model's configuration chose (transformers: `sdpa`, `eager`, `flash_attention_2`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attention_implementation: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gradient_checkpointing: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -186,7 +189,7 @@ pub struct CheckpointFacts {
     /// Written under another name, then renamed. `None`: could not be told.
     pub atomic: Option<bool>,
     pub complete: bool,
-    /// `torch.save`, `safetensors`, `dcp`, `transformers`, `accelerate`, `lightning`, `deepspeed`.
+    /// `torch.save`, `pickle`, `safetensors`, `dcp`, `transformers`, `accelerate`, `lightning`, `deepspeed`.
     pub writer: String,
 }
 

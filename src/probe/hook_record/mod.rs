@@ -9,7 +9,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use facts::{
     CheckpointFacts, CompileFacts, HookHealth, HookSteps, LogPoint, OomFacts, OptimizerFacts, ProcessFacts,
@@ -144,11 +144,19 @@ impl HookLog {
             .or_else(|| self.processes.values().find(|process| process.steps() == most))
     }
 
-    /// `absence`: why no interpreter could load the hook, where that is known.
-    pub fn finish(self, absence: Option<Message>) -> HookReport {
+    /// The processes that have told of a torch in them.
+    pub fn pids(&self) -> BTreeSet<u32> {
+        self.processes.values().map(ProcessLog::pid).collect()
+    }
+
+    /// `absence`: why no interpreter could load the hook, as far as the command shows it; `unhooked`: why one that
+    /// used torch did not.
+    pub fn finish(self, absence: Option<Message>, unhooked: Option<Message>) -> HookReport {
         let mut gaps = Vec::new();
         let Some(main) = self.main() else {
-            let reason = if self.interpreters > 0 {
+            let reason = if let Some(why) = unhooked {
+                Message::new("hook-absent").with("why", why)
+            } else if self.interpreters > 0 {
                 Message::new("hook-no-torch")
             } else if let Some(absence) = absence {
                 Message::new("hook-absent").with("why", absence)
@@ -176,6 +184,10 @@ impl HookLog {
             .sort_by(|a, b| b.steps.cmp(&a.steps).then(a.rank.cmp(&b.rank)).then(a.pid.cmp(&b.pid)));
         if self.more_processes > 0 {
             let reason = Message::new("hook-many-processes").with("limit", PROCESS_LIMIT);
+            gaps.push(Gap::new("torch.processes", reason.to_string()));
+        }
+        if let Some(why) = unhooked {
+            let reason = Message::new("hook-absent").with("why", why);
             gaps.push(Gap::new("torch.processes", reason.to_string()));
         }
         main.gaps(&torch, &mut gaps);

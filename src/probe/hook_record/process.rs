@@ -102,14 +102,7 @@ impl ProcessLog {
                 let saved = Saved { after_steps: self.steps, ckpt: *ckpt };
                 self.checkpoints.insert(saved.ckpt.id, saved);
             }
-            Record::Moved(moved) => {
-                let Some(Saved { ckpt, .. }) = self.checkpoints.get_mut(&moved.id) else { return };
-                ckpt.durable = moved.durable.or(ckpt.durable);
-                if let Some(path) = moved.path {
-                    ckpt.path = Some(path);
-                    ckpt.atomic = Some(true);
-                }
-            }
+            Record::Moved(moved) => self.moved(moved),
             Record::Fw(event) => self.framework(*event),
             Record::Fault(fault) => {
                 if self.faults.len() < FAULT_LIMIT {
@@ -118,6 +111,27 @@ impl ProcessLog {
             }
             Record::Exit(exit) => self.exit = Some(*exit),
             Record::Loaded(_) | Record::Unknown => {}
+        }
+    }
+
+    fn moved(&mut self, moved: wire::Moved) {
+        let steps = self.steps;
+        let Some(Saved { ckpt, after_steps }) = self.checkpoints.get_mut(&moved.id) else { return };
+        ckpt.durable = moved.durable.or(ckpt.durable);
+        if let Some(path) = moved.path {
+            ckpt.path = Some(path);
+            ckpt.atomic = Some(true);
+        }
+        if moved.found.is_some() {
+            ckpt.path = moved.found;
+            ckpt.memory = None;
+            ckpt.atomic = Some(false);
+        }
+        if let Some(ok) = moved.ok {
+            ckpt.ok = ok;
+            ckpt.bytes = moved.bytes.or(ckpt.bytes);
+            ckpt.files = moved.files.or(ckpt.files);
+            *after_steps = steps;
         }
     }
 
@@ -240,7 +254,8 @@ impl ProcessLog {
     }
 
     fn outer_checkpoints(&self) -> impl DoubleEndedIterator<Item = &Saved> {
-        self.checkpoints.values().filter(|saved| saved.ckpt.inside.is_none())
+        let is_file = |saved: &&Saved| saved.ckpt.inside.is_none() && saved.ckpt.memory != Some(true);
+        self.checkpoints.values().filter(is_file)
     }
 
     /// Steps that this process had made when its newest whole checkpoint was whole.
@@ -378,6 +393,7 @@ impl ProcessLog {
             facts.other_parameters = model.other.filter(|count| *count > 0);
             facts.quantized_modules.clone_from(&model.quantized);
             facts.wrappers.clone_from(&model.wrappers);
+            facts.attention_implementation.clone_from(&model.attention);
             if !model.params.is_empty() {
                 elements.clone_from(&model.params);
             }

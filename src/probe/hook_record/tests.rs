@@ -12,7 +12,7 @@ fn report(files: &[&str]) -> HookReport {
     for (number, text) in files.iter().enumerate() {
         log.take(&format!("{number}.jsonl"), text.as_bytes());
     }
-    log.finish(None)
+    log.finish(None, None)
 }
 
 macro_rules! recorded {
@@ -23,10 +23,10 @@ macro_rules! recorded {
 
 #[test]
 fn nothing_loaded_is_a_gap_with_its_reason() {
-    let report = HookLog::new(0).finish(None);
+    let report = HookLog::new(0).finish(None, None);
     assert_eq!(report.torch, None);
     assert_eq!(report.gaps[0].reason, "hook absent: no Python interpreter of the child loaded it");
-    let report = HookLog::new(0).finish(Some(crate::words::Message::verbatim("python -I")));
+    let report = HookLog::new(0).finish(Some(crate::words::Message::verbatim("python -I")), None);
     assert_eq!(report.gaps[0].reason, "hook absent: python -I");
 }
 
@@ -177,7 +177,7 @@ fn a_long_run_stays_small_and_keeps_its_ends() {
         log.take("1.jsonl", line.as_bytes());
     }
     assert_eq!((log.live().steps, log.live().last_loss), (count, Some(count as f64)));
-    let steps = log.finish(None).steps.expect("steps");
+    let steps = log.finish(None, None).steps.expect("steps");
     assert!(steps.points.len() <= POINT_LIMIT);
     assert_eq!((steps.count, steps.stride), (count, 4));
     assert_eq!(steps.points.first().map(|point| point.step), Some(1));
@@ -216,7 +216,7 @@ proptest! {
         let mut log = HookLog::new(0);
         log.take("x", &text);
         let _ = log.live();
-        let report = log.finish(None);
+        let report = log.finish(None, None);
         let text = serde_json::to_string(&report.torch).expect("JSON");
         let back: Option<super::TorchFacts> = serde_json::from_str(&text).expect("read back");
         prop_assert_eq!(back, report.torch);

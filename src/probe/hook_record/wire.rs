@@ -279,8 +279,10 @@ pub(super) struct Ckpt {
     pub atomic: Option<bool>,
     /// Its bytes were flushed to the disk (`fsync`) while it was written.
     pub durable: Option<bool>,
-    /// Only part of the time blocked the run (asynchronous save).
+    /// Only part of the time blocked the run: whole once a `moved` says so.
     pub asynchronous: Option<bool>,
+    /// To memory: a checkpoint only if a `moved` names its file.
+    pub memory: Option<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -293,6 +295,16 @@ pub(super) struct Moved {
     /// Flushed since.
     #[serde(default)]
     pub durable: Option<bool>,
+    /// The file that a save to memory was then written to.
+    #[serde(default)]
+    pub found: Option<String>,
+    /// How a save in the background ended, and what it left.
+    #[serde(default)]
+    pub ok: Option<bool>,
+    #[serde(default)]
+    pub bytes: Option<u64>,
+    #[serde(default)]
+    pub files: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]

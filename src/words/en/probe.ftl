@@ -134,6 +134,9 @@ hook-absent-env = env -i clears the environment
 hook-absent-sudo = sudo clears the environment
 hook-absent-container = a container does not see this environment
 hook-absent-elsewhere = the command runs on another machine or in another environment
+hook-absent-replaced = a process that uses torch has a PYTHONPATH of its own ({ $path }); with PYTHONPATH={ $path }:$PYTHONPATH the hook would stay on it
+hook-absent-unset = a process that uses torch was started without PYTHONPATH
+hook-absent-cleared = { $command } uses torch and was started with an environment of its own
 hook-absent-unloaded = no Python interpreter of the child loaded it
 hook-no-folder = hook absent: no writable temporary folder ({ $cause })
 hook-no-folder-there = no such folder

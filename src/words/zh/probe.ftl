@@ -120,6 +120,9 @@ hook-absent-env = env -i 清空了环境变量
 hook-absent-sudo = sudo 清空了环境变量
 hook-absent-container = 容器看不到这里的环境变量
 hook-absent-elsewhere = 命令在另一台机器或另一个环境里运行
+hook-absent-replaced = 使用 torch 的一个进程自行设置了 PYTHONPATH（{ $path }）；写成 PYTHONPATH={ $path }:$PYTHONPATH 可保留钩子
+hook-absent-unset = 使用 torch 的一个进程启动时没有 PYTHONPATH
+hook-absent-cleared = { $command } 使用 torch，但启动时用的是自己的环境
 hook-absent-unloaded = 子进程中没有 Python 解释器加载它
 hook-no-folder = 没有钩子：没有可写的临时目录（{ $cause }）
 hook-no-folder-there = 没有这样的目录
