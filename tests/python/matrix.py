@@ -22,7 +22,7 @@ def cannot(why):
 def needed(make):
     try:
         return make()
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, TypeError) as error:
         cannot("%s: %s" % (type(error).__name__, error))
 
 
