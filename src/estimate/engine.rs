@@ -134,7 +134,7 @@ pub fn present(shape: &ModelShape, plan: &Plan, device: DeviceProfile, simulated
         cached = Span { low: cached.low.min(other.low), high: cached.high.max(other.high), ..cached };
     }
     ledger.push(row("allocator_cache", cached, peak_moment));
-    let reserved = allocated + cached;
+    let reserved = uncertainty::reserved(allocated, cached);
     let outside = outside(device.compute_capability, device.sm_count, Libraries::of(plan));
     ledger.push(row("cuda_context", outside, peak_moment));
     let moments = trace
@@ -145,7 +145,7 @@ pub fn present(shape: &ModelShape, plan: &Plan, device: DeviceProfile, simulated
     Estimate {
         ledger,
         moments,
-        peak: Peak { allocated, reserved, process: reserved + outside },
+        peak: Peak { allocated, reserved, process: uncertainty::process(allocated, cached, outside) },
         notes: Vec::new(),
         gaps: Vec::new(),
     }

@@ -11,11 +11,12 @@ use super::fit::{Fit, judge};
 use super::flops::Work;
 use super::ignored;
 use super::outcome::Estimate;
-use super::plan::{Plan, Solve};
+use super::plan::{Method, Plan, Solve, Task};
 use super::question::{Answer, Question};
 use super::sharding::{Units, gpus_needed};
 use super::solve::{Solved, solve};
 use super::time::{NoTime, Pace, Time, steps_of, time};
+use super::uncertainty::unmeasured;
 use crate::document::Gap;
 use crate::gpu::{Precision, Support};
 use crate::model::DType;
@@ -87,6 +88,7 @@ pub fn report(inputs: Inputs<'_>) -> Result<EstimateBody, Problem> {
     }
     memory_notes(inputs.cards, &mut notes);
     precision_notes(&now.plan, inputs.cards, &mut notes);
+    stack_notes(&now.plan, inputs.rule.is_some(), &mut notes);
     notes.extend(ignored::notes(question, &now, inputs.rule.is_some(), inputs.cards.len()));
     let trainable = inputs.model.trainable_params.unwrap_or_else(|| trained(&now, inputs.model.params));
     let counts = Counts {
@@ -197,6 +199,15 @@ fn timed(
     };
     gaps.push(Gap::new("time", why.to_string()));
     None
+}
+
+fn stack_notes(plan: &Plan, by_rule: bool, notes: &mut Vec<Message>) {
+    if !by_rule && unmeasured(plan) {
+        notes.push(Message::new("note-unmeasured"));
+    }
+    if plan.method == Method::Inference && plan.task == Task::CausalLm {
+        notes.push(Message::new("note-servers"));
+    }
 }
 
 fn memory_notes(cards: &[Card], notes: &mut Vec<Message>) {

@@ -1,7 +1,7 @@
 //! What the simulation cannot know, as intervals: families that were never compared with a recorded run, kernels and
 //! workspaces that libraries choose at run time, where the driver places segments.
 
-use super::plan::Plan;
+use super::plan::{Plan, Quant, Stack, Task};
 use super::sim::Category;
 use crate::model::{Exactness, Kind, ModelShape};
 use crate::units::{ByteRange, Bytes, MIB, Span};
@@ -13,10 +13,20 @@ enum Program {
     Known,
     /// Its shape is exact; which kernels run depends on a GPU that is not named.
     AnyGpu,
+    /// Its shape is exact, but what its kernels keep was read from sources and never compared with a run.
+    Unmeasured,
     /// A known text model beside towers that are counted but not run.
     Beside,
     /// Read by its dimensions alone: whether its layers attend at all is not known.
     Guessed,
+}
+
+/// Unsloth's kernels and offloading, `LLM.int8()` and its outlier columns, image networks that recompute their blocks.
+pub(super) fn unmeasured(plan: &Plan) -> bool {
+    let trained_by_unsloth = plan.stack == Stack::Unsloth && plan.trains();
+    let recomputed_images =
+        plan.task == Task::Vision && plan.gradient_checkpointing && !plan.trains_adapters();
+    trained_by_unsloth || plan.quant == Quant::Int8 || recomputed_images
 }
 
 /// What an interval depends on beside the amount.
@@ -37,6 +47,7 @@ impl Doubt {
         let program = match (shape.exactness, gpu_known) {
             (Exactness::Approximate, _) if shape.kind == Kind::Multimodal => Program::Beside,
             (Exactness::Approximate, _) => Program::Guessed,
+            (Exactness::Exact, _) if unmeasured(plan) => Program::Unmeasured,
             (Exactness::Exact, true) => Program::Known,
             (Exactness::Exact, false) => Program::AnyGpu,
         };
@@ -63,20 +74,24 @@ impl Doubt {
             | Category::Buffers => match self.program {
                 Program::Guessed => (0.35, 0.25),
                 Program::Beside => (0.05, 0.05),
+                Program::Unmeasured => (0.01, 0.02),
                 Program::Known | Program::AnyGpu => (0.005, 0.005),
             },
             Category::QuantConstants | Category::AutocastCasts | Category::KvCache => (0.02, 0.03),
+            Category::Logits if self.program == Program::Unmeasured => (0.15, 0.25),
             Category::OptimizerTemporaries | Category::Logits => (0.03, 0.04),
             Category::Activations | Category::CheckpointInputs => match self.program {
                 Program::Known => (0.05, 0.06),
                 Program::AnyGpu => (0.07, 0.08),
                 Program::Beside => (0.25, 0.35),
+                Program::Unmeasured => (0.25, 0.3),
                 Program::Guessed => (0.6, 1.5),
             },
             Category::Temporaries => match self.program {
                 Program::Known => (0.15, 0.25),
                 Program::AnyGpu => (0.20, 0.30),
                 Program::Beside => (0.40, 0.60),
+                Program::Unmeasured => (0.40, 0.80),
                 Program::Guessed => (0.8, 3.0),
             },
             Category::Workspaces => match self.program {
@@ -109,12 +124,31 @@ impl Doubt {
 }
 
 /// Reserved but not allocated at the peak. Which free block a request finds depends on addresses, which the driver
-/// chooses, and on what loading left behind: 2.5 to 3 % of what is allocated, segments of the large pool, and upwards most
+/// chooses, and on what loading left behind: 3 to 3.5 % of what is allocated, segments of the large pool, and upwards most
 /// of one more segment for the largest tensor (`largest`), which finds a hole of its size or does not.
 pub(super) fn cached(bytes: Bytes, allocated: ByteRange, largest: Bytes) -> ByteRange {
-    let below = allocated.expected.scaled(0.025) + Bytes(30 * MIB);
+    let below = allocated.expected.scaled(0.035) + Bytes(30 * MIB);
     let above = allocated.expected.scaled(0.03) + Bytes(30 * MIB) + largest.scaled(0.6);
     Span { low: bytes.saturating_sub(below), expected: bytes, high: bytes + above }
+}
+
+/// Live tensors and what is cached beside them. What either is in doubt about has nothing to do with the other: what a
+/// family's code keeps here, which hole a request finds there. So the two add up as independent errors do.
+pub(super) fn reserved(allocated: ByteRange, cached: ByteRange) -> ByteRange {
+    let both = |a: Bytes, b: Bytes| Bytes((a.get() as f64).hypot(b.get() as f64).round() as u64);
+    let expected = allocated.expected + cached.expected;
+    let below =
+        both(allocated.expected.saturating_sub(allocated.low), cached.expected.saturating_sub(cached.low));
+    let above =
+        both(allocated.high.saturating_sub(allocated.expected), cached.high.saturating_sub(cached.expected));
+    let low = expected.saturating_sub(below).max(allocated.low);
+    Span { low, expected, high: expected + above }
+}
+
+/// The whole process. Its upper end decides whether a run fits, so there everything goes wrong at once.
+pub(super) fn process(allocated: ByteRange, cached: ByteRange, outside: ByteRange) -> ByteRange {
+    let low = reserved(allocated, cached).low + outside.low;
+    Span { low, ..allocated + cached + outside }
 }
 
 /// cuDNN chooses among algorithms at run time, by layout (channels last needs next to none), measurement

@@ -48,6 +48,12 @@ impl MlpLayer {
         if self.facts.gated {
             let product = {
                 let mut gate = first.run(sim, x);
+                if sim.liger() && matches!(self.facts.activation, Activation::Silu | Activation::Gelu) {
+                    let up = self.projections[1].run(sim, x);
+                    let product = sim.liger_gated(&gate, &up);
+                    drop((gate, up));
+                    return last.run(sim, &product);
+                }
                 gate = activate(sim, self.facts.activation, &gate);
                 let up = self.projections[1].run(sim, x);
                 sim.mul(gate, up)

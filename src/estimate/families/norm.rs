@@ -43,6 +43,11 @@ impl NormLayer {
 
     pub(crate) fn run(&self, sim: &Sim, x: &Tensor) -> Tensor {
         let before = x.dtype();
+        if let (true, NormKind::Rms | NormKind::RmsPlusOne, Some(weight)) =
+            (sim.liger(), self.kind, &self.weight)
+        {
+            return sim.liger_rms_norm(x, weight, self.width);
+        }
         match self.kind {
             NormKind::LayerNorm => sim.layer_norm(x, self.weight.as_ref(), self.bias.as_ref(), self.width),
             NormKind::LayerNormNoWeight => {

@@ -58,6 +58,8 @@ pub(crate) fn rotate(
             let (query, key) = (turned(sim, &query, cos, sin), turned(sim, &key, cos, sin));
             (sim.to(query, dtype), sim.to(key, dtype))
         }
+        // Liger's kernel turns both where they are, and their gradients as well.
+        RopeStyle::Halves if sim.liger() => (query.clone(), key.clone()),
         RopeStyle::Halves | RopeStyle::Pairs => {
             let query = turned(sim, query, cos, sin);
             (query, turned(sim, key, cos, sin))

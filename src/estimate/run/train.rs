@@ -32,6 +32,8 @@ pub(crate) fn train(sim: &Sim, built: &Built, shape: &ModelShape, plan: &Plan, w
     state.in_fp32 = trainer;
     let mut workspaces = Vec::new();
     let mut held: Option<(Tensor, Option<Tensor>)> = None;
+    // `use_liger_kernel` brings all of its kernels; a plain loop that only calls the fused loss brings none.
+    sim.set_liger(plan.loss == LossKernel::Fused && !matches!(plan.stack, Stack::Plain | Stack::Unsloth));
     sim.allocator().reset_peaks();
     sim.allocator().enter(Moment::Loaded);
     for step in 0..STEPS {

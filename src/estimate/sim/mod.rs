@@ -7,6 +7,7 @@ mod checkpoint;
 mod convolution;
 mod cudnn;
 mod elementwise;
+mod liger;
 mod linear;
 mod math_attention;
 mod reduce;

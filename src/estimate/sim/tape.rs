@@ -29,6 +29,8 @@ struct State {
     sequence: Cell<u64>,
     saves: RefCell<Saves>,
     multiprocessors: Cell<u64>,
+    /// Liger's kernels stand in for the modelling file's.
+    liger: Cell<bool>,
     /// What convolutions' workspaces are multiplied with.
     scratch: Cell<f64>,
     /// After the last tensor that a recomputation owes: what follows never runs.
@@ -184,6 +186,7 @@ impl Sim {
             sequence: Cell::new(0),
             saves: RefCell::new(Saves::Kept),
             multiprocessors: Cell::new(132),
+            liger: Cell::new(false),
             scratch: Cell::new(1.0),
             stopped: Cell::new(false),
         }))
@@ -200,6 +203,14 @@ impl Sim {
 
     pub(crate) fn set_multiprocessors(&self, count: u64) {
         self.0.multiprocessors.set(count);
+    }
+
+    pub(crate) fn liger(&self) -> bool {
+        self.0.liger.get()
+    }
+
+    pub(crate) fn set_liger(&self, on: bool) {
+        self.0.liger.set(on);
     }
 
     /// More or less than the workspaces that convolutions usually take.

@@ -282,6 +282,8 @@ assumed-adapter-dtype = adapters held in
 ## Notes
 note-rules-only = Rules of thumb for parameters alone: activations are left out of the expected figure and only widen it upwards. Name a model for an estimate.
 note-one-rank = Figures are for one GPU of several; the batch is each GPU's own.
+note-unmeasured = No run of this kind was measured (Unsloth, LLM.int8(), recomputed image blocks): what it keeps is read from public sources, and the interval is wide.
+note-servers = Figures are those of transformers' generate(). Servers such as vLLM take a fixed share of the card (gpu_memory_utilization, 0.9 unless set) whatever the model needs; the rest beside weights becomes cache.
 note-no-bf16 = { $name } and others older than Ampere only emulate bf16: memory is the same, time is not. Use fp16 there (--autocast fp16).
 note-calibrate-assumed = The probe document does not say which batch and sequence it ran; this plan's were taken. Give --probed-batch and --probed-seq if they were others.
 note-without-length = `{ $flag }` needs the length of the run: --steps, --epochs with --samples, or --tokens.

@@ -282,6 +282,8 @@ assumed-adapter-dtype = 适配器的类型
 ## 说明
 note-rules-only = 只按参数量的经验法则估算：预期值不含激活值，激活值只把区间向上放宽。写明模型才能得到真正的估算。
 note-one-rank = 数值针对多张 GPU 中的一张；批量是每张 GPU 各自的。
+note-unmeasured = 这类运行（Unsloth、LLM.int8()、重算的图像块）没有实测过：保留内容读自公开源码，因此区间较宽。
+note-servers = 数值针对 transformers 的 generate()。vLLM 等服务端无论模型需要多少都占用固定比例的显存（gpu_memory_utilization，默认 0.9）；权重之外的部分都用作缓存。
 note-no-bf16 = { $name } 等早于 Ampere 的卡只能模拟 bf16：显存一样，时间不一样。请在这些卡上用 fp16（--autocast fp16）。
 note-calibrate-assumed = probe 文档没有写明所用的批量和序列长度，这里按本方案的取。若不同，请给出 --probed-batch 和 --probed-seq。
 note-without-length = `{ $flag }` 需要训练长度：--steps、--epochs 配 --samples，或 --tokens。
