@@ -134,9 +134,14 @@ pub fn present(shape: &ModelShape, plan: &Plan, device: DeviceProfile, simulated
         cached = Span { low: cached.low.min(other.low), high: cached.high.max(other.high), ..cached };
     }
     ledger.push(row("allocator_cache", cached, peak_moment));
-    let reserved = uncertainty::reserved(allocated, cached);
+    // A convolution's workspace is in doubt on both sides at once.
+    let convolves = shape.net.is_some() || shape.pipeline.is_some();
+    let reserved = if convolves { allocated + cached } else { uncertainty::reserved(allocated, cached) };
     let outside = outside(device.compute_capability, device.sm_count, Libraries::of(plan));
     ledger.push(row("cuda_context", outside, peak_moment));
+    // Its upper end decides whether a run fits, so there everything goes wrong at once.
+    let all = allocated + cached + outside;
+    let process = Span { low: reserved.low + outside.low, ..all };
     let moments = trace
         .highs
         .iter()
@@ -145,7 +150,7 @@ pub fn present(shape: &ModelShape, plan: &Plan, device: DeviceProfile, simulated
     Estimate {
         ledger,
         moments,
-        peak: Peak { allocated, reserved, process: uncertainty::process(allocated, cached, outside) },
+        peak: Peak { allocated, reserved, process },
         notes: Vec::new(),
         gaps: Vec::new(),
     }

@@ -145,12 +145,6 @@ pub(super) fn reserved(allocated: ByteRange, cached: ByteRange) -> ByteRange {
     Span { low, expected, high: expected + above }
 }
 
-/// The whole process. Its upper end decides whether a run fits, so there everything goes wrong at once.
-pub(super) fn process(allocated: ByteRange, cached: ByteRange, outside: ByteRange) -> ByteRange {
-    let low = reserved(allocated, cached).low + outside.low;
-    Span { low, ..allocated + cached + outside }
-}
-
 /// cuDNN chooses among algorithms at run time, by layout (channels last needs next to none), measurement
 /// (`cudnn.benchmark`) and version: reserved memory is simulated without workspaces and with half as much again, too.
 pub(super) const SCRATCH: [f64; 2] = [0.0, 1.5];
