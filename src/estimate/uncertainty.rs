@@ -17,6 +17,8 @@ enum Program {
     Unmeasured,
     /// A known text model beside towers that are counted but not run.
     Beside,
+    /// Counted to the last parameter; what its layers keep is read by their dimensions.
+    Counted,
     /// Read by its dimensions alone: whether its layers attend at all is not known.
     Guessed,
 }
@@ -47,6 +49,7 @@ impl Doubt {
         let program = match (shape.exactness, gpu_known) {
             (Exactness::Approximate, _) if shape.kind == Kind::Multimodal => Program::Beside,
             (Exactness::Approximate, _) => Program::Guessed,
+            (Exactness::Counted, _) => Program::Counted,
             (Exactness::Exact, _) if unmeasured(plan) => Program::Unmeasured,
             (Exactness::Exact, true) => Program::Known,
             (Exactness::Exact, false) => Program::AnyGpu,
@@ -75,7 +78,7 @@ impl Doubt {
                 Program::Guessed => (0.35, 0.25),
                 Program::Beside => (0.05, 0.05),
                 Program::Unmeasured => (0.01, 0.02),
-                Program::Known | Program::AnyGpu => (0.005, 0.005),
+                Program::Known | Program::AnyGpu | Program::Counted => (0.005, 0.005),
             },
             Category::QuantConstants | Category::AutocastCasts | Category::KvCache => (0.02, 0.03),
             Category::Logits if self.program == Program::Unmeasured => (0.15, 0.25),
@@ -85,14 +88,14 @@ impl Doubt {
                 Program::AnyGpu => (0.07, 0.08),
                 Program::Beside => (0.25, 0.35),
                 Program::Unmeasured => (0.25, 0.3),
-                Program::Guessed => (0.6, 1.5),
+                Program::Guessed | Program::Counted => (0.6, 1.5),
             },
             Category::Temporaries => match self.program {
                 Program::Known => (0.15, 0.25),
                 Program::AnyGpu => (0.20, 0.30),
                 Program::Beside => (0.40, 0.60),
                 Program::Unmeasured => (0.40, 0.80),
-                Program::Guessed => (0.8, 3.0),
+                Program::Guessed | Program::Counted => (0.8, 3.0),
             },
             Category::Workspaces => match self.program {
                 Program::Known => (0.0, 0.1),

@@ -70,9 +70,10 @@ pub struct Config {
 impl Config {
     /// The object of a `config.json`. Fails with one sentence when it is not an object.
     pub fn parse(text: &str) -> Result<Config, Problem> {
-        let value: Value = serde_json::from_str(text).map_err(|error| {
-            Problem::new(Message::new("config-not-json").with("cause", json_mistake_at(&error)))
-        })?;
+        let value: Value =
+            serde_json::from_str(text).or_else(|error| within_json(text).ok_or(error)).map_err(|error| {
+                Problem::new(Message::new("config-not-json").with("cause", json_mistake_at(&error)))
+            })?;
         let Value::Object(values) = value else {
             return Err(Problem::new(Message::new("config-not-object")));
         };
@@ -231,6 +232,27 @@ impl Config {
         let stated = self.values.get("num_labels").and_then(Value::as_u64);
         named.or(stated).filter(|n| (1..=MAX_COUNT).contains(n)).unwrap_or(assumed)
     }
+}
+
+/// Python writes numbers that JSON has no word for (`"time_step_limit": [0.0, Infinity]` of the Mamba-2 files).
+fn within_json(text: &str) -> Option<Value> {
+    let mut rest = text;
+    let mut plain = String::with_capacity(text.len());
+    let mut quoted = false;
+    while let Some(next) = rest.chars().next() {
+        let beyond = ["-Infinity", "Infinity", "NaN"].iter().find(|word| rest.starts_with(**word));
+        if let Some(word) = beyond.filter(|_| !quoted) {
+            plain.push_str("null");
+            rest = &rest[word.len()..];
+            continue;
+        }
+        let escaped = quoted && next == '\\';
+        quoted ^= next == '"';
+        let taken: usize = rest.chars().take(if escaped { 2 } else { 1 }).map(char::len_utf8).sum();
+        plain.push_str(&rest[..taken]);
+        rest = &rest[taken..];
+    }
+    serde_json::from_str(&plain).ok()
 }
 
 fn shortened(text: &str) -> String {

@@ -19,9 +19,9 @@ pub use config::Config;
 pub use count::{LoraTargets, Param, ParamCounts};
 pub use dtype::DType;
 pub use shape::{
-    Activation, Attention, Dropout, Embedding, Embeddings, Exactness, Ffn, Head, HeadTask, Kind, Layer,
-    Linear, Mixer, Mla, Mlp, ModelShape, Moe, Norm, NormKind, NormSite, Position, QkNorm, QkvLayout, Role,
-    Stack, StackRole, Tensor,
+    Activation, Attention, DeltaRule, Dropout, Embedding, Embeddings, Exactness, Ffn, Gate, Head, HeadTask,
+    Kind, Layer, Linear, Mixer, Mla, Mlp, ModelShape, Moe, Norm, NormKind, NormSite, Position, QkNorm,
+    QkvLayout, Role, Stack, StackRole, Tensor,
 };
 
 use crate::words::{Message, Problem};

@@ -23,6 +23,8 @@ pub enum Kind {
 pub enum Exactness {
     /// The family's layout is known: counts and layers are exact.
     Exact,
+    /// Every parameter is known; the operations of its layers are read by their dimensions.
+    Counted,
     /// The family is unknown and was read by its dimensions alone: widen every interval.
     Approximate,
 }
@@ -123,6 +125,9 @@ pub struct Layer {
     /// False where the layer runs with the weights of an earlier one (ALBERT): it adds activations, not parameters.
     pub owns_weights: bool,
     pub dropout: Dropout,
+    /// Linears beside attention and feed-forward, which the family's own program runs.
+    #[serde(default)]
+    pub side: Vec<Linear>,
     pub extras: Vec<Tensor>,
 }
 
@@ -197,6 +202,15 @@ pub enum QkvLayout {
     FusedKv,
     /// Low-rank latents (`Attention::mla`).
     Mla,
+    /// Query alone: keys and values are those of the last layer of its kind that has its own (Gemma 3n).
+    Borrowed,
+    /// One matrix for key and value (Gemma 4's full attention).
+    KeyIsValue,
+    /// Router, experts' queries, one matrix for key and value, experts' outputs (JetMoE).
+    Experts {
+        experts: u64,
+        top_k: u64,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -220,10 +234,45 @@ pub struct Attention {
     /// One learned logit a head joins the softmax (GPT-OSS).
     pub sinks: bool,
     pub mla: Option<Mla>,
+    /// The output is weighted by a sigmoid before the output projection.
+    #[serde(default)]
+    pub gate: Option<Gate>,
     /// What mixes the tokens instead of scores: `linears` and `extras` are its parameters then.
     #[serde(default)]
     pub mixer: Option<Mixer>,
     pub extras: Vec<Tensor>,
+}
+
+/// Where the sigmoid that weights an attention's output comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gate {
+    /// The query's matrix is twice as wide (Qwen3-Next).
+    InQuery,
+    /// A matrix of its own, before the output projection: as wide as the output, or one number a head.
+    Own,
+}
+
+/// Sizes of a layer that writes to its state by the delta rule (Gated DeltaNet, Kimi Delta Attention).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeltaRule {
+    pub key_heads: u64,
+    pub value_heads: u64,
+    pub key_dim: u64,
+    pub value_dim: u64,
+    pub kernel: u64,
+    /// A decay for each channel of a key instead of each head (Kimi).
+    pub by_channel: bool,
+}
+
+impl DeltaRule {
+    pub fn keys(self) -> u64 {
+        self.key_heads.saturating_mul(self.key_dim)
+    }
+
+    pub fn values(self) -> u64 {
+        self.value_heads.saturating_mul(self.value_dim)
+    }
 }
 
 /// A mixer that scans or convolves over the sequence. Convolution weight (and bias) first among the `extras`.
@@ -231,9 +280,40 @@ pub struct Attention {
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Mixer {
     /// LFM2: a gated depthwise convolution.
-    ShortConv { kernel: u64 },
+    ShortConv {
+        kernel: u64,
+    },
+    Delta(DeltaRule),
+    /// RWKV 4: a decaying average by channel.
+    Rwkv {
+        inner: u64,
+    },
+    /// RecurrentGemma: gates of block-diagonal matrices, a recurrence by channel.
+    RgLru {
+        inner: u64,
+        heads: u64,
+        kernel: u64,
+    },
+    /// xLSTM: a matrix a head.
+    MatrixMemory {
+        heads: u64,
+        keys: u64,
+        values: u64,
+    },
+    /// MiniMax: linear attention in blocks, with a decay a head.
+    Lightning {
+        heads: u64,
+        head_dim: u64,
+        block: u64,
+    },
     /// Mamba: a selective scan over `state` numbers a channel.
-    Mamba { inner: u64, state: u64, rank: u64, kernel: u64, normed: bool },
+    Mamba {
+        inner: u64,
+        state: u64,
+        rank: u64,
+        kernel: u64,
+        normed: bool,
+    },
     /// Mamba-2: the scan in chunks, a scalar decay a head.
     Mamba2 {
         inner: u64,

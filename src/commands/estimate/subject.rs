@@ -149,7 +149,7 @@ impl Subject {
             hidden_size: shape.map(|shape| shape.hidden),
             vocab_size: shape.map(|shape| shape.vocab).filter(|vocab| *vocab > 0),
             max_seq: shape.and_then(|shape| shape.max_positions),
-            approximate: shape.is_none_or(|shape| shape.exactness == Exactness::Approximate),
+            approximate: shape.is_none_or(|shape| shape.exactness != Exactness::Exact),
         }
     }
 

@@ -3,6 +3,7 @@
 
 use super::latent::latent;
 use super::mixer::mix;
+use super::moe::one_by_one;
 use super::norm::NormLayer;
 use super::pass::{KvLayer, Pass};
 use super::quirks::Quirks;
@@ -10,7 +11,7 @@ use super::rope::{Rope, rotate};
 use super::scores::Written;
 use super::weights::{Make, Projection};
 use crate::estimate::sim::{Call, Category, Heads, Kernel, Sim, Tensor};
-use crate::model::{Attention, Position, QkNorm, QkvLayout};
+use crate::model::{Attention, DType, Gate, Position, QkNorm, QkvLayout};
 
 pub(crate) struct AttentionLayer {
     pub(super) facts: Attention,
@@ -100,10 +101,12 @@ impl AttentionLayer {
         if let Some(mixer) = facts.mixer {
             return mix(self, mixer, sim, x, pass);
         }
-        let out = if facts.mla.is_some() {
+        let last = self.projections.len() - 1;
+        let mut gate = (facts.gate == Some(Gate::Own)).then(|| self.projections[last - 1].run(sim, x));
+        let mut out = if facts.mla.is_some() {
             latent(self, sim, x, pass)
         } else {
-            let (query, key, value) = self.project(sim, x, pass, memory);
+            let (query, key, value) = self.project(sim, x, pass, memory, &mut gate);
             let (key, value) = match &pass.cache {
                 Some(cache) if memory.is_none() => {
                     let row = pass.batch * self.kv_heads() * facts.head_dim;
@@ -114,7 +117,12 @@ impl AttentionLayer {
             };
             self.core(sim, pass, [&query, &key, &value], memory.is_some())
         };
-        let last = self.projections.len() - 1;
+        if let Some(gate) = gate {
+            out = sim.mul(&out, sim.of_result(&gate));
+        }
+        if let QkvLayout::Experts { experts, top_k } = facts.layout {
+            return self.reduced(sim, &out, pass, (experts, top_k));
+        }
         self.projections[last].run(sim, &out)
     }
 
@@ -124,6 +132,7 @@ impl AttentionLayer {
         x: &Tensor,
         pass: &Pass,
         memory: Option<&Tensor>,
+        gate: &mut Option<Tensor>,
     ) -> (Tensor, Tensor, Tensor) {
         let facts = &self.facts;
         let tokens = pass.tokens();
@@ -142,6 +151,8 @@ impl AttentionLayer {
             } else {
                 (query, key, value)
             }
+        } else if let QkvLayout::Experts { experts, top_k } = facts.layout {
+            return self.by_experts(sim, x, pass, (experts, top_k));
         } else if facts.layout == QkvLayout::FusedKv {
             let query = sim.heads(self.projections[0].run(sim, x), copies);
             let both = self.projections[1].run(sim, x);
@@ -150,13 +161,30 @@ impl AttentionLayer {
             (query, key, value)
         } else {
             let source = memory.unwrap_or(x);
-            let query = sim.heads(self.projections[0].run(sim, x), copies);
+            let mut query = self.projections[0].run(sim, x);
+            if facts.gate == Some(Gate::InQuery) {
+                let half = query.elements() / 2;
+                let halves = sim.split(&query, &[half, half]);
+                // Cut out of each head: a copy.
+                *gate = Some(sim.copy(&halves[1]));
+                query = halves[0].clone();
+            }
+            let query = sim.heads(query, copies);
             let crossed = pass.crossed.as_ref().filter(|_| memory.is_some()).map(|all| &all[self.index]);
             if let Some((keys, values)) = crossed.and_then(|layer| layer.borrow().both()) {
                 return (query, keys, values);
             }
+            if facts.layout == QkvLayout::Borrowed {
+                // Someone else's, of the same sizes.
+                let both = [(); 2].map(|()| sim.empty(tokens * kv_width, query.dtype()));
+                let [key, value] = both;
+                return (query, key, value);
+            }
             let key = sim.heads(self.projections[1].run(sim, source), copies);
-            let value = sim.heads(self.projections[2].run(sim, source), pass.mode.eager);
+            let value = match facts.layout {
+                QkvLayout::KeyIsValue => key.clone(),
+                _ => sim.heads(self.projections[2].run(sim, source), pass.mode.eager),
+            };
             if let Some(layer) = crossed {
                 let (key, value) = update(sim, &mut layer.borrow_mut(), [key, value], None);
                 return (query, key, value);
@@ -172,6 +200,50 @@ impl AttentionLayer {
             (query, key) = rotate(sim, rope, tokens, [&query, &key], heads, facts.head_dim, [cos, sin]);
         }
         (query, key, value)
+    }
+
+    /// `JetMoeMoA.map`: each token's rows go to its experts, whose queries are put back in order; one key for all.
+    fn by_experts(
+        &self,
+        sim: &Sim,
+        x: &Tensor,
+        pass: &Pass,
+        (experts, top_k): (u64, u64),
+    ) -> (Tensor, Tensor, Tensor) {
+        let facts = &self.facts;
+        let tokens = pass.tokens();
+        let inner = facts.heads / top_k * facts.head_dim;
+        let hidden = x.elements() / tokens.max(1);
+        let scores = sim.softmax(self.projections[0].run(sim, x), Some(DType::Fp32));
+        drop(scores);
+        let rows = sim.repeat(x, tokens * top_k * hidden);
+        let asked = one_by_one(sim, &rows, self.projections[1].weight(), experts, (hidden, inner));
+        let zeros = sim.empty(asked.elements(), asked.dtype());
+        let query = sim.copy(&asked);
+        drop((zeros, asked));
+        let both = self.projections[2].run(sim, x);
+        let [mut key, value, _] = sim.split_in_three(&both, [tokens * inner, tokens * inner, 0]);
+        let mut query = query;
+        if let (Some(rope), Some((cos, sin))) = (self.rope, &pass.rope) {
+            let heads = [facts.heads, facts.heads / top_k];
+            (query, key) = rotate(sim, rope, tokens, [&query, &key], heads, facts.head_dim, [cos, sin]);
+        }
+        let wide = tokens * facts.heads * facts.head_dim;
+        (query, sim.repeat(&key, wide), sim.repeat(&value, wide))
+    }
+
+    /// `JetMoeMoA.reduce`: back through each expert's output matrix, summed by token.
+    fn reduced(&self, sim: &Sim, x: &Tensor, pass: &Pass, (experts, top_k): (u64, u64)) -> Tensor {
+        let inner = self.facts.heads / top_k * self.facts.head_dim;
+        let last = &self.projections[self.projections.len() - 1];
+        let hidden = last.weight().elements() / (experts * inner).max(1);
+        let sorted = sim.copy(x);
+        let out = one_by_one(sim, &sorted, last.weight(), experts, (inner, hidden));
+        let weighted = sim.mul(&out, sim.empty(pass.tokens() * top_k, out.dtype()));
+        let zeros = sim.empty(pass.tokens() * hidden, out.dtype());
+        let summed = sim.sum(&weighted, pass.tokens() * hidden);
+        drop(zeros);
+        sim.shift(&summed)
     }
 
     /// Heads of keys and values as they are cached.

@@ -9,10 +9,11 @@ use super::moe::MoeLayer;
 use super::norm::NormLayer;
 use super::pass::Pass;
 use super::quirks::Quirks;
+use super::recurrent::mixed;
 use super::rope::{Rope, RopeStyle};
 use super::weights::{LoraPlan, Make, Projection};
 use crate::estimate::sim::{Sim, Tensor};
-use crate::model::{DType, Dropout, Ffn, Layer, Linear, NormSite, Position};
+use crate::model::{DType, Dropout, Ffn, Layer, Linear, Mixer, NormSite, Position};
 
 enum FfnLayer {
     Dense(MlpLayer),
@@ -30,6 +31,8 @@ pub(crate) struct Block {
     ffn: FfnLayer,
     parallel: bool,
     dropout: Dropout,
+    /// Linears that stand beside, run by the family's own program.
+    sides: Vec<Projection>,
     extras: Vec<Tensor>,
     quirks: Quirks,
 }
@@ -67,7 +70,7 @@ impl Block {
             Ffn::Dense(mlp) => {
                 FfnLayer::Dense(MlpLayer::new(sim, make, mlp, layer.dropout.activation, quirks))
             }
-            Ffn::Moe(moe) => FfnLayer::Moe(Box::new(MoeLayer::new(sim, make, moe, quirks.wide_routing))),
+            Ffn::Moe(moe) => FfnLayer::Moe(Box::new(MoeLayer::new(sim, make, moe, quirks))),
         };
         let norms = layer.norms.iter().map(|(site, norm)| (*site, NormLayer::new(sim, make, norm))).collect();
         let extras = layer
@@ -75,7 +78,9 @@ impl Block {
             .iter()
             .map(|t| sim.parameter(t.dims.iter().product(), make.rest_dtype, make.trained && !t.frozen))
             .collect();
+        let sides = layer.side.iter().map(|l| Projection::new(sim, make, l, true)).collect();
         Block {
+            sides,
             norms,
             attention,
             beside,
@@ -103,6 +108,15 @@ impl Block {
     }
 
     fn feed(&self, sim: &Sim, x: &Tensor, pass: &Pass) -> Tensor {
+        if let (Some(Mixer::Rwkv { .. }), FfnLayer::Dense(mlp), [receptance], [key, gate, ..]) =
+            (self.attention.facts.mixer, &self.ffn, &self.sides[..], &self.extras[..])
+        {
+            // `RwkvFeedForward.forward`.
+            let shifted = sim.pad(x, x.elements());
+            let (input, gate) = (mixed(sim, x, &shifted, key), mixed(sim, x, &shifted, gate));
+            let value = mlp.run(sim, &input, pass);
+            return sim.mul(sim.of_result(receptance.run(sim, &gate)), value);
+        }
         match &self.ffn {
             FfnLayer::Dense(mlp) => mlp.run(sim, x, pass),
             FfnLayer::Moe(moe) => moe.run(sim, x, pass),
@@ -110,6 +124,12 @@ impl Block {
     }
 
     pub(crate) fn run(&self, sim: &Sim, x: &Tensor, pass: &Pass) -> Tensor {
+        if let (Some(Mixer::Rwkv { .. }), [_, _, weight, bias]) =
+            (self.attention.facts.mixer, &self.extras[..])
+        {
+            let normed = sim.layer_norm(x, Some(weight), Some(bias), weight.elements());
+            return self.in_turn(sim, &normed, pass);
+        }
         // The names of the layer before hold its weights until this one is done; this one's own hold them to its end.
         let before = pass.returned.take().filter(|_| self.quirks.weights_live_on);
         let out = if self.parallel { self.side_by_side(sim, x, pass) } else { self.in_turn(sim, x, pass) };
@@ -191,6 +211,7 @@ impl Block {
         let cross = self.cross.iter_mut().flat_map(AttentionLayer::projections);
         let mut pairs: Vec<(&Linear, &mut Projection)> =
             layer.attention.linears.iter().zip(self.attention.projections()).collect();
+        pairs.extend(layer.side.iter().zip(&mut self.sides));
         pairs.extend(beside_facts.zip(beside));
         pairs.extend(cross_facts.zip(cross));
         match (&layer.ffn, &mut self.ffn) {
@@ -221,6 +242,9 @@ impl Block {
         }
         for (_, norm) in &self.norms {
             norm.collect(into);
+        }
+        for side in &self.sides {
+            side.collect(into);
         }
         into.extend(self.extras.iter().cloned());
     }

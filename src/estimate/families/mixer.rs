@@ -2,8 +2,10 @@
 //! (`causal-conv1d`, `mamba-ssm`): `Lfm2ShortConv`, `mamba_selective_scan`, `mamba2_chunk_scan`.
 
 use super::attention::AttentionLayer;
+use super::delta::delta;
 use super::norm::NormLayer;
 use super::pass::Pass;
+use super::recurrent;
 use crate::estimate::sim::{Category, Sim, Tensor};
 use crate::model::{DType, Mixer};
 
@@ -13,6 +15,15 @@ const POSITIONS: u64 = 32;
 pub(super) fn mix(layer: &AttentionLayer, mixer: Mixer, sim: &Sim, x: &Tensor, pass: &Pass) -> Tensor {
     match mixer {
         Mixer::ShortConv { kernel } => short_conv(layer, kernel, sim, x, pass),
+        Mixer::Delta(rule) => delta(layer, rule, sim, x, pass),
+        Mixer::Rwkv { inner } => recurrent::rwkv(layer, inner, sim, x, pass),
+        Mixer::RgLru { inner, kernel, .. } => recurrent::rg_lru(layer, (inner, kernel), sim, x, pass),
+        Mixer::MatrixMemory { heads, keys, values } => {
+            recurrent::memory(layer, (heads, keys, values), sim, x, pass)
+        }
+        Mixer::Lightning { heads, head_dim, block } => {
+            recurrent::lightning(layer, (heads, head_dim, block), sim, x, pass)
+        }
         Mixer::Mamba { inner, state, rank, kernel, normed } => {
             Scan { layer, inner, state, rank, kernel, normed }.run(sim, x, pass)
         }
@@ -24,12 +35,12 @@ pub(super) fn mix(layer: &AttentionLayer, mixer: Mixer, sim: &Sim, x: &Tensor, p
 }
 
 /// Whether this pass is one token after others.
-fn decodes(pass: &Pass) -> bool {
+pub(super) fn decodes(pass: &Pass) -> bool {
     pass.cache.is_some() && pass.past > 0 && pass.length == 1
 }
 
 /// States that the cache keeps, made at the first pass.
-fn keep(layer: &AttentionLayer, sim: &Sim, pass: &Pass, states: &[(u64, DType)]) {
+pub(super) fn keep(layer: &AttentionLayer, sim: &Sim, pass: &Pass, states: &[(u64, DType)]) {
     let Some(cache) = &pass.cache else { return };
     let mut held = cache[layer.index].borrow_mut();
     if held.states.is_empty() {
@@ -39,7 +50,7 @@ fn keep(layer: &AttentionLayer, sim: &Sim, pass: &Pass, states: &[(u64, DType)])
 }
 
 /// `causal_conv1d_fn`: a depthwise convolution padded on both sides, cut to length, then its activation.
-fn convolve(
+pub(super) fn convolve(
     layer: &AttentionLayer,
     sim: &Sim,
     x: &Tensor,

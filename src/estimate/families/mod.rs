@@ -2,6 +2,7 @@
 
 mod attention;
 mod block;
+mod delta;
 mod image;
 mod latent;
 mod loss;
@@ -12,6 +13,7 @@ mod network;
 mod norm;
 mod pass;
 mod quirks;
+mod recurrent;
 mod rope;
 mod scores;
 mod sliced_loss;

@@ -21,6 +21,8 @@ pub(crate) struct MoeLayer {
     hidden: u64,
     /// The routing weights stay in fp32.
     wide_weights: bool,
+    /// Experts run one after the other (JetMoE).
+    one_by_one: bool,
     /// Low-rank factors of the experts' two stacked matrices.
     adapters: [Option<Factors>; 2],
 }
@@ -33,7 +35,7 @@ struct Factors {
 }
 
 impl MoeLayer {
-    pub(crate) fn new(sim: &Sim, make: Make, moe: &Moe, wide_weights: bool) -> MoeLayer {
+    pub(crate) fn new(sim: &Sim, make: Make, moe: &Moe, quirks: Quirks) -> MoeLayer {
         let hidden = moe.router.d_in;
         let ups = if moe.expert.gated { 2 } else { 1 };
         let parameter = |n: u64| sim.parameter(n, make.rest_dtype, make.trained);
@@ -54,7 +56,8 @@ impl MoeLayer {
             shared: moe.shared.as_ref().map(|mlp| MlpLayer::new(sim, make, mlp, 0.0, Quirks::default())),
             shared_gate: moe.shared_gate.as_ref().map(|l| Projection::new(sim, make, l, true)),
             hidden,
-            wide_weights,
+            wide_weights: quirks.wide_routing,
+            one_by_one: quirks.experts_in_turn,
             adapters: [None, None],
         }
     }
@@ -171,6 +174,9 @@ impl MoeLayer {
         // Rows of the tokens in the order of their experts: `index_put_` into zeros on the way back.
         let selected = self.gathered(sim, x, pairs);
         let mut bias = self.bias_rows(sim, 0, pairs * ups * width);
+        if self.one_by_one {
+            return self.looped(sim, x, &selected, weights, pairs);
+        }
         let mut out = grouped(sim, &selected, &self.adapted(sim, 0), pairs, self.hidden, ups * width);
         // `masked_fill` of rows that no local expert owns: a new tensor each way.
         out = sim.scale(&out);
@@ -195,6 +201,23 @@ impl MoeLayer {
         let summed = self.summed(sim, &weighted, pairs);
         drop(bias);
         sim.to(summed, x.dtype())
+    }
+
+    /// `JetMoeMoE.forward`.
+    fn looped(&self, sim: &Sim, x: &Tensor, selected: &Tensor, weights: &Tensor, pairs: u64) -> Tensor {
+        let width = self.facts.expert.width;
+        let ups = if self.facts.expert.gated { 2 } else { 1 };
+        let out = one_by_one(sim, selected, &self.gate_up, self.facts.experts, (self.hidden, ups * width));
+        let parts = sim.split(&out, &[pairs * width, pairs * width]);
+        let inner = sim.mul(activate(sim, self.facts.expert.activation, &parts[0]), &parts[1]);
+        drop((out, parts));
+        let out = one_by_one(sim, &inner, &self.down, self.facts.experts, (width, self.hidden));
+        let weighted = sim.mul(&out, weights);
+        // Zeros, and their copy that the rows are added to.
+        let zeros = sim.empty(x.elements(), weighted.dtype());
+        let summed = self.summed(sim, &weighted, pairs);
+        drop(zeros);
+        sim.shift(&summed)
     }
 
     /// Rows of one of the experts' biases in the order of the pairs, added in place.
@@ -239,6 +262,26 @@ fn clamped_gate(sim: &Sim, x: &Tensor) -> Tensor {
     let sigmoid = sim.of_result(sim.scale(&gate));
     let turned = sim.mul(&gate, sigmoid);
     sim.mul(sim.shift(&up), turned)
+}
+
+/// `JetMoeParallelExperts.forward`: an expert after the other, each with a slice of the stacked weight.
+pub(super) fn one_by_one(
+    sim: &Sim,
+    x: &Tensor,
+    weight: &Tensor,
+    experts: u64,
+    (d_in, d_out): (u64, u64),
+) -> Tensor {
+    let shares: Vec<u64> = (0..experts).map(|_| x.elements() / experts.max(1)).collect();
+    let parts = sim.split(x, &shares);
+    let outputs: Vec<Tensor> = parts
+        .iter()
+        .map(|part| {
+            sim.linear(part, &sim.view(weight, weight.elements() / experts.max(1)), None, d_in, d_out)
+        })
+        .collect();
+    let outputs: Vec<&Tensor> = outputs.iter().collect();
+    sim.cat(&outputs)
 }
 
 /// `grouped_mm(x, weight, offs)`: x's rows in groups, one matrix a group.

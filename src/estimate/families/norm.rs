@@ -28,6 +28,11 @@ impl NormLayer {
         NormLayer { kind: NormKind::Rms, width, weight: None, bias: None }
     }
 
+    /// An RMS norm with this weight, where there is one.
+    pub(crate) fn with(weight: Option<&Tensor>, width: u64) -> NormLayer {
+        NormLayer { kind: NormKind::Rms, width, weight: weight.cloned(), bias: None }
+    }
+
     /// A plain RMS norm of so many elements.
     pub(crate) fn rms(sim: &Sim, make: Make, width: u64) -> NormLayer {
         NormLayer::new(sim, make, &Norm { kind: NormKind::Rms, width, weight: true, bias: false })

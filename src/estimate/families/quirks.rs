@@ -26,6 +26,8 @@ pub(crate) struct Quirks {
     pub(crate) shifts_logits: bool,
     /// Routing weights stay in fp32, and make the experts' weighted outputs so.
     pub(crate) wide_routing: bool,
+    /// Experts run one after the other, each with a slice of the stacked weight.
+    pub(crate) experts_in_turn: bool,
     /// How eager attention is written.
     pub(crate) scores: ScoreStyle,
     /// `outputs = block(...)`: a layer's attention weights live until the next layer is done.
@@ -94,6 +96,7 @@ impl Quirks {
                     | "gpt_oss"
                     | "jetmoe"
             ),
+            experts_in_turn: model_type == "jetmoe",
             scores: ScoreStyle::of(model_type),
             weights_live_on: matches!(
                 model_type,
@@ -115,6 +118,9 @@ pub fn only_eager(model_type: &str) -> bool {
             | "mpt"
             | "xglm"
             | "gpt_oss"
+            | "granite_swa"
+            | "granitemoe_swa"
+            | "mimo_v2_flash"
             | "deberta"
             | "deberta-v2"
             | "mpnet"

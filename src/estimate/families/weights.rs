@@ -59,7 +59,7 @@ impl Projection {
     /// A linear as the plan stores it; adapters come later, as PEFT wraps a model that stands.
     pub(crate) fn new(sim: &Sim, make: Make, linear: &Linear, quantize: bool) -> Projection {
         let (d_in, d_out) = (linear.d_in, linear.d_out);
-        let count = d_in * d_out;
+        let count = d_in * d_out * linear.count;
         let storage = if quantize && !linear.stacked { make.storage } else { Storage::Plain };
         let rest = if make.storage == Storage::Plain { make.dtype } else { make.rest_dtype };
         let (weight, constants) = match storage {

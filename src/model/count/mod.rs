@@ -98,6 +98,7 @@ impl Layer {
                 list.extend(&moe.shared_gate);
             }
         }
+        list.extend(&self.side);
         list
     }
 }
@@ -130,6 +131,9 @@ impl ModelShape {
                     attention_params(cross, &format!("{prefix}cross."), &mut list);
                 }
                 ffn_params(&layer.ffn, &prefix, &mut list);
+                for linear in &layer.side {
+                    linear_params(linear, &prefix, &mut list);
+                }
                 extras(&layer.extras, &prefix, &mut list);
             }
             if let Some(norm) = &stack.final_norm {

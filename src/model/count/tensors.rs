@@ -2,7 +2,7 @@
 
 use super::{Param, ParamKind};
 use crate::model::vision::{Net, Op};
-use crate::model::{Attention, Embeddings, Ffn, Head, Linear, Mlp, Norm, QkNorm, Role, Tensor};
+use crate::model::{Attention, Embeddings, Ffn, Head, Linear, Mlp, Norm, QkNorm, QkvLayout, Role, Tensor};
 
 pub(super) fn params_of_one(linear: &Linear) -> u64 {
     linear.d_in.saturating_mul(linear.d_out) + if linear.bias { linear.d_out } else { 0 }
@@ -76,7 +76,9 @@ pub(super) fn attention_params(attention: &Attention, prefix: &str, list: &mut V
     match &attention.qk_norm {
         Some(QkNorm::Head { norm }) => {
             norm_params(norm, &format!("{prefix}q"), list);
-            norm_params(norm, &format!("{prefix}k"), list);
+            if attention.layout != QkvLayout::Borrowed {
+                norm_params(norm, &format!("{prefix}k"), list);
+            }
         }
         Some(QkNorm::Whole { query, key } | QkNorm::EachHead { query, key }) => {
             norm_params(query, &format!("{prefix}q"), list);

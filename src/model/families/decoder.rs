@@ -125,7 +125,7 @@ impl Recipe {
         let mut linears = match self.layout {
             QkvLayout::Fused => vec![part(query, q + 2 * kv)],
             QkvLayout::FusedKv => vec![part(query, q), part(key, 2 * kv)],
-            QkvLayout::Separate | QkvLayout::Mla => vec![part(query, q), part(key, kv), part(value, kv)],
+            _ => vec![part(query, q), part(key, kv), part(value, kv)],
         };
         linears.push(linear(out, q, self.hidden, self.out_bias, Role::Attention));
         Attention {
@@ -142,6 +142,7 @@ impl Recipe {
             softcap: None,
             sinks: false,
             mla: None,
+            gate: None,
             mixer: None,
             extras: Vec::new(),
         }
@@ -157,6 +158,7 @@ impl Recipe {
             ffn: self.ffn.clone(),
             parallel: self.parallel,
             owns_weights: true,
+            side: Vec::new(),
             dropout: self.dropout,
             extras: Vec::new(),
         };

@@ -12,7 +12,7 @@ use crate::model::{
 use crate::words::{Message, Problem};
 
 /// A mixer with its parameters, in the place of attention.
-fn mixing(mixer: Mixer, linears: Vec<Linear>, extras: Vec<Tensor>) -> Attention {
+pub(super) fn mixing(mixer: Mixer, linears: Vec<Linear>, extras: Vec<Tensor>) -> Attention {
     Attention {
         heads: 1,
         kv_heads: 1,
@@ -27,6 +27,7 @@ fn mixing(mixer: Mixer, linears: Vec<Linear>, extras: Vec<Tensor>) -> Attention 
         softcap: None,
         sinks: false,
         mla: None,
+        gate: None,
         mixer: Some(mixer),
         extras,
     }
@@ -43,7 +44,7 @@ fn nothing() -> Ffn {
     })
 }
 
-fn convolution(channels: u64, kernel: u64, bias: bool) -> Vec<Tensor> {
+pub(super) fn convolution(channels: u64, kernel: u64, bias: bool) -> Vec<Tensor> {
     let mut tensors = vec![tensor("conv1d.weight", &[channels, 1, kernel], Role::Convolution)];
     if bias {
         tensors.push(tensor("conv1d.bias", &[channels], Role::Convolution));
@@ -71,7 +72,7 @@ fn indices(c: &Config, key: &str) -> Vec<u64> {
 /// Gated short convolutions in most layers, attention with normed heads in the others.
 pub(super) fn lfm2(c: &Config) -> Result<ModelShape, Problem> {
     let mut r = Recipe::llama(c)?;
-    if c.flag("block_auto_adjust_ff_dim").unwrap_or(true) {
+    if c.flag("block_auto_adjust_ff_dim").unwrap_or(c.model_type() != "lfm2_moe") {
         let factor = c.number("block_ffn_dim_multiplier").unwrap_or(1.0);
         let width = (factor * (2 * r.width / 3) as f64) as u64;
         let multiple = c.positive("block_multiple_of")?.unwrap_or(256);

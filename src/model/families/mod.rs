@@ -1,8 +1,11 @@
 //! One reader a family: config → shape. Adding a family adds a row here, its reader, and its row in `defaults.json`.
 
 mod bert;
+mod cousins;
 mod decoder;
+mod delta;
 mod diffusion;
+mod experts;
 mod gemma;
 mod gpt;
 mod hybrid;
@@ -11,12 +14,14 @@ mod llama;
 mod mla;
 mod moe;
 mod multimodal;
+mod nano;
 mod parts;
+mod recurrent;
 mod seq2seq;
 mod unknown;
 
-use super::ModelShape;
 use super::config::Config;
+use super::{Exactness, ModelShape};
 use crate::words::{Message, Problem};
 
 type Reader = fn(&Config) -> Result<ModelShape, Problem>;
@@ -76,6 +81,23 @@ const READERS: &[(&[&str], Reader)] = &[
     (&["deepseek_v2", "deepseek_v3", "kimi_k2"], mla::deepseek),
     (&["minicpm3", "youtu"], mla::dense),
     (&["lfm2"], hybrid::lfm2),
+    (&["lfm2_moe"], experts::lfm2_moe),
+    (&["hunyuan_v1_moe"], experts::hunyuan),
+    (&["exaone_moe"], experts::exaone),
+    (&["afmoe"], experts::afmoe),
+    (&["mimo_v2_flash"], experts::mimo_v2),
+    (&["hy_v3"], experts::hy_v3),
+    (&["laguna"], experts::laguna),
+    (&["minimax_m3_vl_text"], experts::minimax_m3),
+    (&["mellum"], experts::mellum),
+    (&["cohere2_moe"], experts::cohere2_moe),
+    (&["granite_swa", "granitemoe_swa"], experts::granite_swa),
+    (&["jais2"], experts::jais2),
+    (&["hyperclovax"], experts::hyperclovax),
+    (&["qwen3_next"], delta::qwen3_next),
+    (&["qwen3_5_text", "qwen3_5_moe_text"], delta::qwen3_5),
+    (&["olmo_hybrid"], delta::olmo_hybrid),
+    (&["kimi_linear"], delta::kimi_linear),
     (&["mamba", "falcon_mamba"], hybrid::mamba),
     (&["mamba2"], hybrid::mamba2),
     (&["jamba"], hybrid::jamba),
@@ -83,6 +105,17 @@ const READERS: &[(&[&str], Reader)] = &[
     (&["granitemoehybrid"], hybrid::granite_hybrid),
     (&["falcon_h1"], hybrid::falcon_h1),
     (&["nemotron_h"], hybrid::nemotron_h),
+    (&["rwkv"], recurrent::rwkv),
+    (&["recurrent_gemma"], recurrent::recurrent_gemma),
+    (&["xlstm"], recurrent::xlstm),
+    (&["minimax"], recurrent::minimax),
+    (&["jetmoe"], recurrent::jetmoe),
+    (&["gemma3n_text"], nano::gemma3n),
+    (&["gemma4_text", "gemma4_unified_text"], nano::gemma4),
+    (&["nanochat"], cousins::nanochat),
+    (&["doge"], cousins::doge),
+    (&["modernbert-decoder"], cousins::modernbert_decoder),
+    (&["deepseek_v32", "glm_moe_dsa", "glm4_moe_lite"], mla::deepseek),
     (&["bert", "ernie"], bert::bert),
     (&["megatron-bert"], bert::megatron),
     (&["roberta", "xlm-roberta", "camembert", "data2vec-text"], bert::roberta),
@@ -115,7 +148,10 @@ pub fn known() -> impl Iterator<Item = &'static str> {
 /// The shape of a config, and what was assumed on the way.
 pub(super) fn read(config: &Config) -> Result<(ModelShape, Vec<Message>), Problem> {
     if let Some(reader) = reader(config.model_type()) {
-        return Ok((reader(config)?, Vec::new()));
+        let shape = reader(config)?;
+        let counted = shape.exactness == Exactness::Counted;
+        let note = || Message::new("config-counted").with("model_type", config.model_type());
+        return Ok((shape, counted.then(note).into_iter().collect()));
     }
     let named = if config.model_type().is_empty() {
         match diffusion::named(config)? {

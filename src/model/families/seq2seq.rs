@@ -44,6 +44,7 @@ fn attention(side: &Side, role: Role, causal: bool) -> Attention {
         softcap: None,
         sinks: false,
         mla: None,
+        gate: None,
         mixer: None,
         extras: Vec::new(),
     }
@@ -66,6 +67,7 @@ fn stack(side: &Side, role: StackRole, mlp: &Mlp, norm: Norm, pre: bool, drop: D
         ffn: Ffn::Dense(mlp.clone()),
         parallel: false,
         owns_weights: true,
+        side: Vec::new(),
         dropout: drop,
         extras: Vec::new(),
     };

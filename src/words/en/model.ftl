@@ -10,6 +10,7 @@ config-head-dim = hidden size { $hidden } does not divide by { $heads } heads an
 config-no-model-type = the configuration has neither a `model_type` nor a hidden size and a number of layers
 config-unknown-family = the architecture `{ $model_type }` is not known here, and its configuration does not say its sizes by the usual names
 config-read-by-shape = the architecture `{ $model_type }` is not known here: read by its dimensions as a Llama-like decoder, so the interval is wider
+config-counted = the parameters of `{ $model_type }` are counted exactly, but how its layers run is read by their dimensions only, so the interval is wider
 config-text-part = only the text part (`{ $key }`) of `{ $model_type }` is counted, without its image or audio towers
 config-quantized = the checkpoint is stored quantized ({ $method }): its size differs from the plan's element types
 
