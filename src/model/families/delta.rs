@@ -11,8 +11,8 @@ use super::moe::{Facts, experts, mixture, sparse_layers};
 use super::parts::{linear, tensor};
 use crate::model::config::Config;
 use crate::model::{
-    Attention, DeltaRule, Ffn, Gate, Layer, Linear, Mixer, ModelShape, Moe, NormKind, NormSite, Position,
-    Role,
+    Attention, DeltaRule, Exactness, Ffn, Gate, Layer, Linear, Mixer, ModelShape, Moe, NormKind, NormSite,
+    Position, Role,
 };
 use crate::words::Problem;
 
@@ -219,10 +219,13 @@ pub(super) fn kimi_linear(c: &Config) -> Result<ModelShape, Problem> {
     let moe = mixture(c, hidden, &Facts { experts, top_k, width, shared_width, peft_rewrites: false });
     let dense = c.count("first_k_dense_replace")?.unwrap_or(1);
     let sparse = sparse_kinds(c, move |i| i >= dense);
-    Ok(r.build(c, |i, layer: &mut Layer| {
+    let mut shape = r.build(c, |i, layer: &mut Layer| {
         layer.attention = if attends(i) { latent.clone() } else { scan.clone() };
         if sparse(i) {
             layer.ffn = Ffn::Moe(moe.clone());
         }
-    }))
+    });
+    // Its program has not been held against a run yet.
+    shape.exactness = Exactness::Counted;
+    Ok(shape)
 }

@@ -181,7 +181,7 @@ pub(super) fn minimax(c: &Config) -> Result<ModelShape, Problem> {
         .map(|list| list.iter().map(|x| x.as_u64() == Some(1)).collect());
     let kinds = kinds.or(numbers);
     let window = c.positive("sliding_window")?;
-    Ok(r.build(c, |i, layer| {
+    let mut shape = r.build(c, |i, layer| {
         let attends = match &kinds {
             Some(kinds) => kinds.get(i as usize).copied().unwrap_or(false),
             None => i % 2 == 0,
@@ -190,7 +190,10 @@ pub(super) fn minimax(c: &Config) -> Result<ModelShape, Problem> {
         if !attends {
             layer.attention = lightning.clone();
         }
-    }))
+    });
+    // Its program has not been held against a run yet.
+    shape.exactness = Exactness::Counted;
+    Ok(shape)
 }
 
 /// `JetMoE`: queries and outputs of attention come from experts too; keys and values are the same for all of them.
