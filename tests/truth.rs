@@ -2,6 +2,7 @@
 //!
 //! - `memory.json`: full-size models on an H200, a fresh process each.
 //! - `families.json`: two-layer models of some seventy families in twenty settings, on the same card.
+//! - `oracle.jsonl`: families that nobody has measured, counted on fake CUDA tensors (`tests/oracle/run.py`).
 //! - `published.jsonl`: runs that other tools published, on a T4, an RTX A6000 and an RTX 4080.
 //!
 //! The limits in `ratchet.json` are what was reached; a change that makes one worse fails. `cargo test --test truth --
@@ -34,6 +35,7 @@ fn estimates_stay_as_close_to_measured_runs_as_they_were() {
         ("families", cases::families()),
         ("heldout", cases::held_out()),
         ("published", cases::published()),
+        ("oracle", cases::oracle()),
     ];
     let limits: BTreeMap<String, BTreeMap<String, f64>> =
         serde_json::from_str(include_str!("fixtures/truth/ratchet.json")).unwrap();

@@ -15,7 +15,7 @@ enum Program {
     AnyGpu,
     /// Its shape is exact, but what its kernels keep was read from sources and never compared with a run.
     Unmeasured,
-    /// A known text model beside towers that are counted but not run.
+    /// A known text model behind a known tower; how many images of which size it sees is assumed.
     Beside,
     /// Counted to the last parameter; what its layers keep is read by their dimensions.
     Counted,
@@ -47,10 +47,10 @@ impl Doubt {
     /// `workspace`: cuBLAS's, of one handle.
     pub(super) fn of(shape: &ModelShape, plan: &Plan, gpu_known: bool, workspace: u64) -> Doubt {
         let program = match (shape.exactness, gpu_known) {
-            (Exactness::Approximate, _) if shape.kind == Kind::Multimodal => Program::Beside,
             (Exactness::Approximate, _) => Program::Guessed,
             (Exactness::Counted, _) => Program::Counted,
             (Exactness::Exact, _) if unmeasured(plan) => Program::Unmeasured,
+            (Exactness::Exact, _) if shape.kind == Kind::Multimodal => Program::Beside,
             (Exactness::Exact, true) => Program::Known,
             (Exactness::Exact, false) => Program::AnyGpu,
         };

@@ -21,7 +21,7 @@ pub use dtype::DType;
 pub use shape::{
     Activation, Attention, DeltaRule, Dropout, Embedding, Embeddings, Exactness, Ffn, Gate, Head, HeadTask,
     Kind, Layer, Linear, Mixer, Mla, Mlp, ModelShape, Moe, Norm, NormKind, NormSite, Position, QkNorm,
-    QkvLayout, Role, Stack, StackRole, Tensor,
+    QkvLayout, Role, Stack, StackRole, Tensor, Tower,
 };
 
 use crate::words::{Message, Problem};

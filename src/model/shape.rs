@@ -105,6 +105,28 @@ pub struct Stack {
     pub extras: Vec<Tensor>,
     /// Linears that are there but do not run in a training step (ESM's contact head).
     pub idle: Vec<Linear>,
+    /// How images get in and out, where the stack is a tower.
+    #[serde(default)]
+    pub tower: Option<Tower>,
+}
+
+/// What stands around an image tower's layers. One image a sequence is assumed, of as many patches as said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tower {
+    /// A patch's numbers to one vector.
+    pub patch: Linear,
+    pub patches: u64,
+    /// Vectors beside the patches (a class token).
+    pub beside: u64,
+    /// The image is of any size: `patches` is the most, and at most half of a sequence is image.
+    pub dynamic: bool,
+    /// Positions are added in a table.
+    pub positions: bool,
+    pub norm: Option<Norm>,
+    /// Vectors that become one token of the text model.
+    pub merged: u64,
+    /// From the tower's width to the text model's, in order.
+    pub projector: Vec<Linear>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

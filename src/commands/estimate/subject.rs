@@ -8,7 +8,7 @@ use crate::estimate::only_eager;
 use crate::estimate::plan::{LoraTargets, Method, Plan, Task};
 use crate::estimate::sharding::Units;
 use crate::model::diffusion::Pipeline;
-use crate::model::{self, AdapterConfig, Exactness, HeadTask, Kind, ModelShape, ModelSource};
+use crate::model::{self, AdapterConfig, Exactness, HeadTask, Kind, ModelShape, ModelSource, StackRole};
 use crate::words::{Message, Problem};
 
 /// The subject of an estimate.
@@ -138,7 +138,7 @@ impl Subject {
 
     pub(super) fn summary(&self, plan: &Plan) -> ModelSummary {
         let shape = self.shape.as_ref();
-        let layers = shape.map(|shape| shape.stacks.iter().map(|stack| stack.layers.len() as u64).sum());
+        let layers = shape.map(layers);
         ModelSummary {
             id: self.id.clone(),
             source: self.source.map_or_else(|| "params".to_owned(), |source| spelled(&source)),
@@ -161,7 +161,7 @@ impl Subject {
             return Units { params: self.params, trainable, layer: self.params / 32, root: self.params / 16 };
         };
         let counts = shape.counts();
-        let layers: u64 = shape.stacks.iter().map(|stack| stack.layers.len() as u64).sum();
+        let layers = layers(shape);
         let root = counts.embedding + counts.head;
         Units {
             params: counts.total,
@@ -170,6 +170,12 @@ impl Subject {
             root,
         }
     }
+}
+
+/// Layers of the model itself, towers in front of it left out.
+fn layers(shape: &ModelShape) -> u64 {
+    let own = shape.stacks.iter().filter(|stack| stack.role != StackRole::Tower);
+    own.map(|stack| stack.layers.len() as u64).sum()
 }
 
 /// As documents spell it.

@@ -17,6 +17,7 @@ mod recurrent;
 mod rope;
 mod scores;
 mod sliced_loss;
+mod tower;
 mod weights;
 
 pub(crate) use block::Picks;

@@ -9,6 +9,7 @@ use super::pass::Pass;
 use super::quirks::Quirks;
 use super::rope::RopeStyle;
 use super::sliced_loss::OutputHead;
+use super::tower::TowerNet;
 use super::weights::{LoraPlan, Make, Projection};
 use crate::estimate::plan::CheckpointFlavour;
 use crate::estimate::sim::{Category, Sim, Tensor};
@@ -37,6 +38,7 @@ struct StackNet {
     relative: Option<Tensor>,
     extras: Vec<Tensor>,
     idle: Vec<Projection>,
+    tower: Option<TowerNet>,
 }
 
 /// A model's parameters on the tape.
@@ -180,6 +182,7 @@ impl Network {
                 .and_then(|_| parameters(&stack.extras).into_iter().next()),
             extras: parameters(&stack.extras),
             idle: stack.idle.iter().map(|l| Projection::new(sim, make, l, true)).collect(),
+            tower: stack.tower.as_ref().map(|facts| TowerNet::new(sim, make, facts, lora)),
             layers: stack.layers.clone(),
         };
         let mut stacks: Vec<StackNet> = shape.stacks.iter().map(stack).collect();
@@ -237,6 +240,9 @@ impl Network {
             for idle in &stack.idle {
                 idle.collect(&mut all);
             }
+            if let Some(tower) = &stack.tower {
+                tower.collect(&mut all);
+            }
         }
         for before in &self.head_before {
             before.collect(&mut all);
@@ -254,7 +260,9 @@ impl Network {
     }
 
     pub(crate) fn encodes_first(&self) -> bool {
-        self.stacks.len() > 1 && self.stacks.last().is_some_and(|s| s.role == StackRole::Decoder)
+        let role = |stack: Option<&StackNet>| stack.map(|s| s.role);
+        role(self.stacks.first()) == Some(StackRole::Encoder)
+            && role(self.stacks.last()) == Some(StackRole::Decoder)
     }
 
     /// The encoder's output, for the decoder to attend to.
@@ -271,9 +279,49 @@ impl Network {
         }
     }
 
-    fn through(&self, sim: &Sim, stack: &StackNet, mut pass: Pass, manner: Manner) -> Tensor {
+    fn through(&self, sim: &Sim, stack: &StackNet, pass: Pass, manner: Manner) -> Tensor {
         let embed = stack.embed.as_ref().unwrap_or(&self.embed);
-        let (mut hidden, held) = embed.run(sim, &pass, manner);
+        let (mut hidden, mut held) = embed.run(sim, &pass, manner);
+        if pass.past == 0
+            && let Some((tokens, pixels)) = self.image(sim, &pass, manner)
+        {
+            hidden = TowerNet::place(sim, &hidden, &tokens);
+            held.push(pixels);
+        }
+        let pass = {
+            let (out, pass) = self.layers(sim, stack, hidden, pass, manner);
+            hidden = out;
+            pass
+        };
+        if let Some(project) = &embed.project_out {
+            hidden = project.run(sim, &hidden);
+        }
+        drop(held);
+        pass.returned.take();
+        hidden
+    }
+
+    /// The tokens of an image a sequence, and its pixels.
+    fn image(&self, sim: &Sim, text: &Pass, manner: Manner) -> Option<(Tensor, Tensor)> {
+        let stack = self.stacks.first()?;
+        let tower = stack.tower.as_ref()?;
+        let pass = tower.pass(text);
+        let (hidden, pixels) = tower.enter(sim, &pass);
+        let (hidden, pass) = self.layers(sim, stack, hidden, pass, manner);
+        let tokens = tower.project(sim, &hidden);
+        pass.returned.take();
+        Some((tokens, pixels))
+    }
+
+    /// Through the layers of a stack and its last norm.
+    fn layers(
+        &self,
+        sim: &Sim,
+        stack: &StackNet,
+        mut hidden: Tensor,
+        mut pass: Pass,
+        manner: Manner,
+    ) -> (Tensor, Rc<Pass>) {
         let facts = &stack.layers;
         let causal = facts.first().is_some_and(|l| l.attention.causal);
         let windows = facts.iter().find_map(|l| l.attention.window);
@@ -317,12 +365,7 @@ impl Network {
         if let Some(norm) = &stack.final_norm {
             hidden = norm.run(sim, &hidden);
         }
-        if let Some(project) = &embed.project_out {
-            hidden = project.run(sim, &hidden);
-        }
-        drop(held);
-        pass.returned.take();
-        hidden
+        (hidden, pass)
     }
 
     /// `DebertaV2Encoder.get_rel_embedding`: the table through the encoder's norm.

@@ -118,6 +118,14 @@ impl ModelShape {
             for linear in &stack.idle {
                 linear_params(linear, &prefix, &mut list);
             }
+            for linear in
+                stack.tower.iter().flat_map(|tower| [&tower.patch].into_iter().chain(&tower.projector))
+            {
+                linear_params(linear, &prefix, &mut list);
+            }
+            if let Some(norm) = stack.tower.as_ref().and_then(|tower| tower.norm.as_ref()) {
+                norm_params(norm, &format!("{prefix}first"), &mut list);
+            }
             for (index, layer) in stack.layers.iter().enumerate().filter(|(_, layer)| layer.owns_weights) {
                 let prefix = format!("{prefix}layers.{index}.");
                 for (site, norm) in &layer.norms {
@@ -163,6 +171,7 @@ impl ModelShape {
             list.extend(layer.linears());
         }
         list.extend(self.stacks.iter().flat_map(|stack| &stack.idle));
+        list.extend(self.stacks.iter().filter_map(|stack| stack.tower.as_ref()).flat_map(|t| &t.projector));
         list.extend(&self.embed.project_out);
         list.extend(&self.head.before);
         list.extend(&self.head.output);

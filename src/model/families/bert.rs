@@ -141,6 +141,7 @@ impl Encoder {
                 embed: None,
                 extras: self.stack_extras,
                 idle: self.idle,
+                tower: None,
             }],
             head: active,
             heads: self.heads,
@@ -155,7 +156,8 @@ impl Encoder {
 /// The head that `architectures` names; without a word, the bare model.
 fn chosen(c: &Config, heads: &[Head]) -> Head {
     let named = c.architecture().unwrap_or_default();
-    let task = if named.ends_with("ForMaskedLM") || named.ends_with("ForPreTraining") {
+    let writes = ["ForCausalLM", "LMHeadModel", "Decoder"].iter().any(|end| named.ends_with(end));
+    let task = if writes || named.ends_with("ForMaskedLM") || named.ends_with("ForPreTraining") {
         HeadTask::MaskedLm
     } else if named.ends_with("ForSequenceClassification") {
         HeadTask::Classification
@@ -187,6 +189,40 @@ pub(super) fn megatron(c: &Config) -> Result<ModelShape, Problem> {
     e.classifier(c, &["dense"], "classifier");
     e.base(Some("dense"));
     Ok(e.build(c, |_, _| {}))
+}
+
+/// Norms before each half and after the last layer. XLM-RoBERTa XL has none on its embeddings.
+pub(super) fn roberta_pre_norm(c: &Config) -> Result<ModelShape, Problem> {
+    let mut e = Encoder::bert(c, BERT)?;
+    let norm = layer_norm(e.hidden, true);
+    if c.model_type() == "xlm-roberta-xl" {
+        e.embed.norm = None;
+    }
+    e.layer.norms = vec![(NormSite::AttentionIn, norm), (NormSite::FfnIn, norm)];
+    e.final_norm = Some(norm);
+    e.max_positions = e.max_positions.map(|rows| rows.saturating_sub(2));
+    e.masked_lm("dense", "decoder");
+    e.classifier(c, &["dense"], "out_proj");
+    e.base(Some("dense"));
+    Ok(e.build(c, |_, _| {}))
+}
+
+/// Boxes on a page beside the positions: tables for both axes and both extents.
+pub(super) fn layoutlm(c: &Config) -> Result<ModelShape, Problem> {
+    let mut shape = bert(c)?;
+    let rows = c.positive("max_2d_position_embeddings")?.unwrap_or(1024);
+    for name in ["x", "y", "h", "w"] {
+        let table = tensor(&format!("{name}_position_embeddings"), &[rows, shape.hidden], Role::Embedding);
+        shape.extras.push(table);
+    }
+    // The pooler stands there whatever the head.
+    if shape.head.task == HeadTask::MaskedLm {
+        let hidden = shape.hidden;
+        for stack in &mut shape.stacks {
+            stack.idle.push(linear("dense", hidden, hidden, true, Role::Projection));
+        }
+    }
+    Ok(shape)
 }
 
 /// The first two positions of the table are for padding; the classifier has its own dense layer and no pooler.

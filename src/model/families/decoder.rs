@@ -192,6 +192,7 @@ impl Recipe {
                 embed: None,
                 extras: Vec::new(),
                 idle: Vec::new(),
+                tower: None,
             }],
             head: lm.clone(),
             heads: vec![lm, classify, head(HeadTask::Base)],

@@ -11,15 +11,15 @@ use crate::model::{
 };
 use crate::words::Problem;
 
-struct Side {
-    layers: u64,
-    heads: u64,
-    head_dim: u64,
-    hidden: u64,
-    names: [&'static str; 4],
+pub(super) struct Side {
+    pub(super) layers: u64,
+    pub(super) heads: u64,
+    pub(super) head_dim: u64,
+    pub(super) hidden: u64,
+    pub(super) names: [&'static str; 4],
     /// Query, key, value, output.
-    biases: [bool; 4],
-    position: Position,
+    pub(super) biases: [bool; 4],
+    pub(super) position: Position,
 }
 
 fn attention(side: &Side, role: Role, causal: bool) -> Attention {
@@ -50,7 +50,8 @@ fn attention(side: &Side, role: Role, causal: bool) -> Attention {
     }
 }
 
-fn stack(side: &Side, role: StackRole, mlp: &Mlp, norm: Norm, pre: bool, drop: Dropout) -> Stack {
+/// Equal layers with norms before each half (`pre`) or after it; decoders attend to the encoder, too.
+pub(super) fn stack(side: &Side, role: StackRole, mlp: &Mlp, norm: Norm, pre: bool, drop: Dropout) -> Stack {
     let decoder = role == StackRole::Decoder;
     let sites = match (pre, decoder) {
         (true, true) => vec![NormSite::AttentionIn, NormSite::CrossIn, NormSite::FfnIn],
@@ -79,6 +80,7 @@ fn stack(side: &Side, role: StackRole, mlp: &Mlp, norm: Norm, pre: bool, drop: D
         embed: None,
         extras: Vec::new(),
         idle: Vec::new(),
+        tower: None,
     }
 }
 

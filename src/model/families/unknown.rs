@@ -20,6 +20,23 @@ fn text_class(wrapper: &str) -> &'static str {
     }
 }
 
+/// Words that only files of a certain skeleton use, all of them there; and as what such a file is read.
+const SKELETONS: &[(&[&str], &str)] = &[
+    (&["d_kv", "relative_attention_num_buckets"], "t5"),
+    (&["encoder_layers", "decoder_layers", "encoder_ffn_dim"], "bart"),
+    (&["kv_lora_rank", "qk_rope_head_dim", "n_routed_experts"], "deepseek_v3"),
+    (&["kv_lora_rank", "qk_rope_head_dim"], "minicpm3"),
+    (&["hidden_dropout_prob", "attention_probs_dropout_prob"], "bert"),
+];
+
+/// The skeleton a file's words fit; grouped heads and RMS norms are not BERT's.
+fn skeleton(c: &Config) -> Option<&'static str> {
+    let fits = |words: &[&str]| words.iter().all(|word| c.states(word));
+    let (_, named) = SKELETONS.iter().find(|(words, _)| fits(words))?;
+    let newer = c.states("rms_norm_eps") || c.states("num_key_value_heads");
+    (*named != "bert" || !newer).then_some(*named)
+}
+
 /// How configs spell the number of experts, of those a token goes to, and the width of one.
 const EXPERTS: &[&str] = &[
     "num_experts",
@@ -113,9 +130,13 @@ pub(super) fn read(c: &Config) -> Result<(ModelShape, Vec<Message>), Problem> {
             _ => text,
         };
         let (mut shape, mut notes) = super::read(&text)?;
-        let towers = super::multimodal::towers(c, shape.hidden)?;
-        let said = if towers.is_empty() { "config-text-part" } else { "config-text-and-tower" };
-        shape.extras.extend(towers);
+        let tower = super::multimodal::tower(c, shape.hidden)?;
+        let said = if tower.is_none() { "config-text-part" } else { "config-text-and-tower" };
+        // As sure as its text model where the tower is known; else what is not counted is not known either.
+        if !tower.as_ref().is_some_and(|(_, known)| *known) {
+            shape.exactness = Exactness::Approximate;
+        }
+        shape.stacks.splice(0..0, tower.map(|(stack, _)| stack));
         // The wrapper's own word on tying wins over the text part's.
         if let Some(tied) = c.raw("tie_word_embeddings").and_then(serde_json::Value::as_bool) {
             for head in shape.heads.iter_mut().chain([&mut shape.head]) {
@@ -124,9 +145,17 @@ pub(super) fn read(c: &Config) -> Result<(ModelShape, Vec<Message>), Problem> {
         }
         shape.kind = Kind::Multimodal;
         shape.stored_dtype = shape.stored_dtype.or(c.stored_dtype());
-        shape.exactness = Exactness::Approximate;
         notes.push(Message::new(said).with("key", *key).with("model_type", c.model_type()));
         return Ok((shape, notes));
+    }
+    if let Some(named) = skeleton(c)
+        && let Some(reader) = reader(named)
+    {
+        let mut shape = reader(&c.read_as(named))?;
+        c.model_type().clone_into(&mut shape.model_type);
+        shape.exactness = Exactness::Approximate;
+        let note = Message::new("config-read-by-shape").with("model_type", c.model_type());
+        return Ok((shape, vec![note]));
     }
     // Remote code often keeps the words of a known architecture: `XForCausalLM` with Llama's keys.
     let guess = c.read_as("llama");

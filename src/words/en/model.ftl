@@ -74,6 +74,6 @@ vision-unknown = no image network `{ $name }` is known here
 vision-unknown-hint = known are { $names }
 vision-resolution = `{ $name }` does not take images of { $resolution } pixels a side
 vision-resolution-hint = give --resolution in steps of { $step }, from { $smallest } on; it was made for { $usual }
-config-text-and-tower = `{ $model_type }` is estimated for text alone (`{ $key }`): its image tower's weights are counted, what images add is not
+config-text-and-tower = `{ $model_type }` is estimated with one image a sequence, counted in its tokens (`{ $key }`); more images, or larger ones where any size is taken, need more
 diffusion-no-unet = `{ $class }`: the pipeline names no U-Net
 diffusion-no-unet-hint = give the folder with model_index.json and unet/config.json; other denoisers go by `--params`

@@ -74,6 +74,6 @@ vision-unknown = 不认识图像网络 `{ $name }`
 vision-unknown-hint = 已知的有 { $names }
 vision-resolution = `{ $name }` 不接受边长 { $resolution } 像素的图像
 vision-resolution-hint = --resolution 请从 { $smallest } 起按 { $step } 递增；它原本用于 { $usual }
-config-text-and-tower = 只按文本部分（`{ $key }`）估算 `{ $model_type }`：计入图像塔的权重，不计图像带来的增量
+config-text-and-tower = 按每个序列一张图像估算 `{ $model_type }`，图像的 token 计入序列长度（`{ $key }`）；图像更多，或模型不限图像大小而图像更大时，需要更多显存
 diffusion-no-unet = `{ $class }`：这条流水线没有写明 U-Net
 diffusion-no-unet-hint = 请给出含 model_index.json 与 unet/config.json 的目录；其他去噪网络请用 `--params`
