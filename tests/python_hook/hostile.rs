@@ -195,6 +195,8 @@ fn told_of(line: &str, python: &str) -> (Option<String>, Vec<String>) {
     command.args(["-c", &line]).current_dir(folder.path()).env_remove("PYTHONPATH");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).envs(session.env_changes([]));
     let mut child = command.spawn().expect("a shell");
+    // The other tests have children of their own.
+    session.only_below(child.id());
     let mut ready = [0; 2];
     child.stdout.take().expect("piped").read_exact(&mut ready).expect("torch is there");
     // As long as it lives, a look comes.

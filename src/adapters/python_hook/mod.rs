@@ -171,6 +171,12 @@ impl HookSession {
         self.log.live()
     }
 
+    /// Looks for processes without the hook below this one only: by default below the own process, which a child that
+    /// leaves its parent comes back to.
+    pub fn only_below(&mut self, pid: u32) {
+        self.unhooked.root = pid;
+    }
+
     /// Why a process that uses PyTorch has not told of itself, where one has been seen.
     pub fn unhooked(&self) -> Option<Message> {
         self.unhooked.why(&self.log.pids())

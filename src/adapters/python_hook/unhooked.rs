@@ -18,6 +18,8 @@ const SHOWN: usize = 120;
 
 #[derive(Debug)]
 pub(super) struct Unhooked {
+    /// Whose descendants are looked at.
+    pub(super) root: u32,
     next: Instant,
     pause: Duration,
     /// Process → why, the first ones found.
@@ -26,17 +28,22 @@ pub(super) struct Unhooked {
 
 impl Default for Unhooked {
     fn default() -> Unhooked {
-        Unhooked { next: Instant::now() + FIRST, pause: FIRST, found: BTreeMap::new() }
+        Unhooked {
+            root: std::process::id(),
+            next: Instant::now() + FIRST,
+            pause: FIRST,
+            found: BTreeMap::new(),
+        }
     }
 }
 
 impl Unhooked {
-    /// Looks at the processes below this one when it is time to. `folder` is what the hook's part of `PYTHONPATH` is.
+    /// Looks at the processes below the root when it is time to. `folder` is what the hook's part of `PYTHONPATH` is.
     pub(super) fn look(&mut self, folder: &Path, told: &BTreeSet<u32>) {
         if Instant::now() < self.next || self.found.len() >= 8 {
             return;
         }
-        for pid in descendants(std::process::id()) {
+        for pid in descendants(self.root) {
             if told.contains(&pid) || self.found.contains_key(&pid) || !has_torch(pid) {
                 continue;
             }
