@@ -132,7 +132,7 @@ proptest! {
                 log.take(name, format!("{line}\n").as_bytes());
                 let _ = log.live();
             }
-            let _ = log.finish(None);
+            let _ = log.finish(None, None);
         }
     }
 }

@@ -58,6 +58,7 @@ fn is_used(folder: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{PREFIX, remove_if_unused, sweep};
+    use std::io::{Read as _, Write as _};
     use std::process::{Command, Stdio};
 
     #[test]
@@ -66,8 +67,11 @@ mod tests {
         let folder = place.path().join(format!("{PREFIX}abc"));
         std::fs::create_dir(&folder).expect("made");
         let mut user = Command::new("cat");
-        user.env("ONECARD_HOOK_DIR", folder.join("records")).stdin(Stdio::piped()).stdout(Stdio::null());
+        user.env("ONECARD_HOOK_DIR", folder.join("records")).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut user = user.spawn().expect("cat");
+        // Its environment can be read once it runs, which is a moment after it was started.
+        user.stdin.as_mut().expect("open").write_all(b"x").expect("written");
+        user.stdout.as_mut().expect("open").read_exact(&mut [0]).expect("echoed");
         assert!(!remove_if_unused(&folder) && folder.exists());
         drop(user.stdin.take());
         user.wait().expect("ended");
