@@ -49,6 +49,7 @@ impl Doubt {
         let program = match (shape.exactness, gpu_known) {
             (Exactness::Approximate, _) => Program::Guessed,
             (Exactness::Counted, _) => Program::Counted,
+            (Exactness::Uncompared, _) => Program::Unmeasured,
             (Exactness::Exact, _) if unmeasured(plan) => Program::Unmeasured,
             (Exactness::Exact, _) if shape.kind == Kind::Multimodal => Program::Beside,
             (Exactness::Exact, true) => Program::Known,

@@ -23,6 +23,8 @@ pub enum Kind {
 pub enum Exactness {
     /// The family's layout is known: counts and layers are exact.
     Exact,
+    /// Every parameter is known and the operations were read from the modelling code, but no run was compared.
+    Uncompared,
     /// Every parameter is known; the operations of its layers are read by their dimensions.
     Counted,
     /// The family is unknown and was read by its dimensions alone: widen every interval.

@@ -11,6 +11,7 @@ config-no-model-type = the configuration has neither a `model_type` nor a hidden
 config-unknown-family = the architecture `{ $model_type }` is not known here, and its configuration does not say its sizes by the usual names
 config-read-by-shape = the architecture `{ $model_type }` is not known here: read by its dimensions as a Llama-like decoder, so the interval is wider
 config-counted = the parameters of `{ $model_type }` are counted exactly, but how its layers run is read by their dimensions only, so the interval is wider
+config-uncompared = the parameters of `{ $model_type }` are counted exactly; what its layers keep was read from the modelling code and compared with no run yet, so the interval is wider
 config-text-part = only the text part (`{ $key }`) of `{ $model_type }` is counted, without its image or audio towers
 config-quantized = the checkpoint is stored quantized ({ $method }): its size differs from the plan's element types
 

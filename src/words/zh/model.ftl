@@ -11,6 +11,7 @@ config-no-model-type = 配置中既没有 `model_type`，也没有隐藏维度�
 config-unknown-family = 不认识架构 `{ $model_type }`，其配置也没有用通用的名称写明大小
 config-read-by-shape = 不认识架构 `{ $model_type }`：按其维度当作类 Llama 的解码器处理，因此区间更宽
 config-counted = `{ $model_type }` 的参数量是精确计数，但其各层的运算只按维度推断，因此区间更宽
+config-uncompared = `{ $model_type }` 的参数量是精确计数；其各层保留的内容取自建模代码，尚未与任何实际运行比较，因此区间更宽
 config-text-part = 只计 `{ $model_type }` 的文本部分（`{ $key }`），不含图像或音频塔
 config-quantized = 检查点以量化形式存储（{ $method }）：大小与方案的元素类型不同
 
