@@ -26,8 +26,11 @@ impl OnDisk {
         if meta.is_dir() {
             list(path, "", DEEPEST, &mut files)?;
             files.sort();
-        } else {
+        } else if meta.is_file() {
             files.push((last_name(path), Bytes(meta.len())));
+        } else {
+            // Opening a pipe would wait for whoever writes to it; a device has no end.
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
         }
         Ok(OnDisk { path: path.to_owned(), files })
     }
@@ -189,6 +192,21 @@ mod tests {
         assert!(!record.complete, "a file of step-1 is missing");
         assert_eq!(record.problems[0].to_string(), "missing beside the earlier checkpoint: extra.json");
         assert_eq!(newest(&[facts("none")], folder.path()), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_is_not_opened() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("s.pt")).expect("bound");
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join("z.pt")).expect("linked");
+        std::os::unix::fs::symlink("l.pt", folder.path().join("l.pt")).expect("linked");
+        let made = std::process::Command::new("mkfifo").arg(folder.path().join("p.pt")).status();
+        assert!(made.expect("mkfifo").success());
+        for name in ["s.pt", "z.pt", "l.pt", "p.pt"] {
+            assert!(inspect(&folder.path().join(name), None, Depth::Contents).is_err(), "{name}");
+        }
+        assert!(inspect(folder.path(), None, Depth::Contents).expect("a folder").files.is_empty());
     }
 
     #[test]
