@@ -137,7 +137,8 @@ impl HookLog {
     fn main(&self) -> Option<&ProcessLog> {
         let most = self.processes.values().map(ProcessLog::steps).max()?;
         let first_ranks = self.processes.values().filter(|process| process.rank().unwrap_or(0) == 0);
-        let of_first = first_ranks.clone().map(ProcessLog::steps).max().filter(|steps| steps.saturating_mul(2) >= most);
+        let of_first =
+            first_ranks.clone().map(ProcessLog::steps).max().filter(|steps| steps.saturating_mul(2) >= most);
         first_ranks
             .into_iter()
             .find(|process| Some(process.steps()) == of_first)
