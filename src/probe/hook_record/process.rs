@@ -7,7 +7,7 @@ use super::facts::{
     StepConfidence, StepPoint, TorchFacts, TorchGpu, dtype_name,
 };
 use super::series::Series;
-use super::tally::{add, by_share, merge_graphs, named};
+use super::tally::{add, by_share, merge_graphs, named, total};
 use super::wire::{self, Record};
 use crate::document::Gap;
 use crate::units::Bytes;
@@ -372,7 +372,7 @@ impl ProcessLog {
                 class: opt.class.clone(),
                 groups: opt.groups,
                 fused: opt.fused,
-                parameters: opt.params.values().sum(),
+                parameters: total(&opt.params),
                 param_elements: named(&opt.params),
                 grad_elements: named(&opt.grads),
                 state_bytes: named(&opt.state)
@@ -383,7 +383,7 @@ impl ProcessLog {
                 had_state: opt.had,
             });
         }
-        let trained: u64 = elements.values().sum();
+        let trained = total(&elements);
         facts.trainable_parameters = (trained > 0).then_some(trained);
         let mut checkpointed = self.flags.checkpoint_calls.is_some_and(|calls| calls > 0);
         if let Some(model) = &self.model {
@@ -409,7 +409,8 @@ impl ProcessLog {
             facts.micro_batch = graph.batch;
             facts.sequence = graph.seq;
             let micro = facts.gradient_accumulation.unwrap_or(1);
-            facts.tokens_per_step = graph.batch.zip(graph.seq).map(|(batch, seq)| batch * seq * micro);
+            let rows = graph.batch.zip(graph.seq).and_then(|(batch, seq)| batch.checked_mul(seq));
+            facts.tokens_per_step = rows.and_then(|tokens| tokens.checked_mul(micro));
         }
         if self.graph.is_some() || self.model.is_some() {
             facts.gradient_checkpointing = Some(checkpointed);

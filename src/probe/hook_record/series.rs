@@ -106,6 +106,6 @@ impl Series {
     pub(super) fn usual_micro_batches(&self) -> Option<u64> {
         let total: u64 = self.micro_batches.values().sum();
         let (micro, times) = self.micro_batches.iter().max_by_key(|(_, times)| **times)?;
-        (*times * 10 >= total * 9 && *micro > 0).then_some(*micro)
+        (times.saturating_mul(10) >= total.saturating_mul(9) && *micro > 0).then_some(*micro)
     }
 }

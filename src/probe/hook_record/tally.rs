@@ -5,16 +5,26 @@ use std::collections::BTreeMap;
 use super::facts::dtype_name;
 use super::wire;
 
+/// A damaged record can hold any number.
+fn count_in(counts: &mut BTreeMap<String, u64>, key: String, count: u64) {
+    let entry = counts.entry(key).or_insert(0);
+    *entry = entry.saturating_add(count);
+}
+
+pub(super) fn total(counts: &BTreeMap<String, u64>) -> u64 {
+    counts.values().fold(0, |sum, count| sum.saturating_add(*count))
+}
+
 pub(super) fn add(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>) {
     for (key, count) in from {
-        *to.entry(key.clone()).or_insert(0) += count;
+        count_in(to, key.clone(), *count);
     }
 }
 
 pub(super) fn named(by_dtype: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let mut names = BTreeMap::new();
     for (dtype, count) in by_dtype {
-        *names.entry(dtype_name(dtype)).or_insert(0) += count;
+        count_in(&mut names, dtype_name(dtype), *count);
     }
     names
 }
@@ -23,7 +33,7 @@ pub(super) fn named(by_dtype: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
 pub(super) fn by_share(counts: &BTreeMap<String, u64>, name: impl Fn(&str) -> String) -> Vec<String> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for (key, count) in counts {
-        *sums.entry(name(key)).or_insert(0) += count;
+        count_in(&mut sums, name(key), *count);
     }
     let mut rows: Vec<_> = sums.into_iter().filter(|(_, count)| *count > 0).collect();
     rows.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
