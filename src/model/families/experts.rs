@@ -3,7 +3,7 @@
 //! from transformers' table of conversions (`conversion_mapping.py`), which PEFT 0.21 follows.
 
 use super::decoder::{Recipe, head_norm, sliding};
-use super::moe::{Facts, experts, mixture};
+use super::moe::{Facts, experts, mixture, with_sinks};
 use super::parts::{activation, fused_mlp, linear, plain_mlp, tensor, with_role};
 use crate::model::config::Config;
 use crate::model::{
@@ -322,13 +322,7 @@ pub(super) fn granite_swa(c: &Config) -> Result<ModelShape, Problem> {
         }
         r.ffn = Ffn::Moe(moe);
     }
-    let (heads, window) = (r.heads, c.positive("sliding_window")?);
-    let slides = sliding(c, |i| i % 4 != 0);
-    Ok(r.build(c, |i, layer| {
-        layer.attention.sinks = true;
-        layer.attention.extras = vec![tensor("sinks", &[heads], Role::Attention)];
-        layer.attention.window = window.filter(|_| slides(i));
-    }))
+    with_sinks(c, r, |i| i % 4 != 0)
 }
 
 /// `Jais` 2: LayerNorms, biases, a squared ReLU.

@@ -139,8 +139,13 @@ pub(super) fn gpt_oss(c: &Config) -> Result<ModelShape, Problem> {
     "router".clone_into(&mut moe.router.name);
     moe.router.bias = true;
     r.ffn = Ffn::Moe(moe);
+    with_sinks(c, r, |i| i % 2 == 0)
+}
+
+/// Attention with a learned sink a head; `slides`: which layers have a window where the file does not say.
+pub(super) fn with_sinks(c: &Config, r: Recipe, slides: fn(u64) -> bool) -> Result<ModelShape, Problem> {
     let (heads, window) = (r.heads, c.positive("sliding_window")?);
-    let slides = sliding(c, |i| i % 2 == 0);
+    let slides = sliding(c, slides);
     Ok(r.build(c, |i, layer| {
         layer.attention.sinks = true;
         layer.attention.extras = vec![tensor("sinks", &[heads], Role::Attention)];
