@@ -97,6 +97,17 @@ fn hub_configs_count_as_the_catalogue_says() {
 }
 
 #[test]
+fn models_with_code_of_their_own_count_as_their_weights_do() {
+    let cases = fixture("remote");
+    for case in &cases {
+        let shape = shape_of(&case["config"]);
+        assert_eq!(shape.exactness, Exactness::Uncompared, "{}", case["key"]);
+        assert_eq!(Some(shape.total_params()), case["total"].as_u64(), "{}", case["key"]);
+    }
+    assert!(cases.len() > 10, "{}", cases.len());
+}
+
+#[test]
 fn models_that_ran_count_as_they_were_counted_there() {
     let mut wrong = Vec::new();
     for case in fixture("measured") {

@@ -1,6 +1,7 @@
 //! Reading a Hugging Face `config.json`: one key under its many spellings, with the defaults of the class it names.
 //!
-//! Source of spellings and defaults: the configuration classes of transformers 5.17 (`defaults.json`, one row a family).
+//! Source of spellings and defaults: the configuration classes of transformers 5.17 (`defaults.json`, one row a family);
+//! of families with remote code only the switches, from their own configuration classes.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -18,7 +19,17 @@ const MAX_COUNT: u64 = 1 << 26;
 /// Spellings of one fact across families. The class's own spelling (`defaults.json`) goes first.
 const SPELLINGS: &[(&str, &[&str])] = &[
     ("hidden_size", &["n_embd", "n_embed", "d_model", "dim", "model_dim", "embed_dim"]),
-    ("num_hidden_layers", &["n_layer", "n_layers", "num_layers", "num_decoder_layers", "decoder_layers"]),
+    (
+        "num_hidden_layers",
+        &[
+            "n_layer",
+            "n_layers",
+            "num_layers",
+            "num_decoder_layers",
+            "decoder_layers",
+            "num_transformer_layers",
+        ],
+    ),
     (
         "num_attention_heads",
         &["n_head", "n_heads", "num_heads", "decoder_attention_heads", "attention_heads"],
@@ -33,7 +44,7 @@ const SPELLINGS: &[(&str, &[&str])] = &[
     ),
     (
         "max_position_embeddings",
-        &["n_positions", "n_ctx", "max_seq_len", "seq_length", "max_sequence_length"],
+        &["n_positions", "n_ctx", "max_seq_len", "seq_length", "max_sequence_length", "max_context_length"],
     ),
     ("vocab_size", &["padded_vocab_size", "n_vocab"]),
     ("head_dim", &["kv_channels", "attention_head_dim", "d_kv"]),

@@ -192,6 +192,9 @@ pub(super) fn glm(c: &Config) -> Result<ModelShape, Problem> {
 
 /// ChatGLM's own code: fused query/key/value with biases, fused gate/up, half of each head rotated.
 pub(super) fn chatglm(c: &Config) -> Result<ModelShape, Problem> {
+    if c.states("inner_hidden_size") {
+        return super::remote::first_chatglm(c);
+    }
     let mut r = Recipe::llama(c)?;
     r.layout = QkvLayout::Fused;
     r.names = ["query_key_value", "", "", "dense"];

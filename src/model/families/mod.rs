@@ -17,6 +17,7 @@ mod multimodal;
 mod nano;
 mod parts;
 mod recurrent;
+mod remote;
 mod seq2seq;
 mod unknown;
 
@@ -27,7 +28,7 @@ use crate::words::{Message, Problem};
 type Reader = fn(&Config) -> Result<ModelShape, Problem>;
 
 const READERS: &[(&[&str], Reader)] = &[
-    (&["llama", "yi", "aquila", "helium", "ministral3", "minicpm"], llama::llama),
+    (&["llama", "yi", "aquila", "helium", "ministral3", "minicpm", "xverse", "skywork"], llama::llama),
     (&["mistral"], llama::mistral),
     (&["ministral"], llama::ministral),
     (&["qwen2"], llama::qwen2),
@@ -47,6 +48,16 @@ const READERS: &[(&[&str], Reader)] = &[
     (&["chatglm"], llama::chatglm),
     (&["internlm2"], llama::internlm2),
     (&["baichuan"], llama::baichuan),
+    (&["qwen"], remote::qwen),
+    (&["internlm"], remote::internlm),
+    (&["orion"], remote::orion),
+    (&["exaone"], remote::exaone),
+    (&["telechat"], remote::telechat),
+    (&["phi-msft"], remote::phi_msft),
+    (&["hf_olmo"], remote::hf_olmo),
+    (&["bailing_moe"], remote::bailing),
+    (&["deepseek"], remote::deepseek),
+    (&["openelm"], remote::openelm),
     (&["stablelm", "stablelm_epoch"], llama::stablelm),
     (&["cohere", "cohere2"], llama::cohere),
     (&["nemotron"], llama::nemotron),
@@ -144,14 +155,19 @@ const READERS: &[(&[&str], Reader)] = &[
 /// Families whose operations were read from their modelling code and whose memory was compared with no run yet.
 const UNCOMPARED: &[&str] = &[
     "afmoe",
+    "bailing_moe",
     "cohere2_moe",
+    "deepseek",
+    "exaone",
     "exaone_moe",
     "glm4_moe_lite",
     "granite_swa",
     "granitemoe_swa",
+    "hf_olmo",
     "hunyuan_v1_moe",
     "hy_v3",
     "hyperclovax",
+    "internlm",
     "jais2",
     "laguna",
     "lfm2_moe",
@@ -159,6 +175,13 @@ const UNCOMPARED: &[&str] = &[
     "modernbert-decoder",
     "nanochat",
     "olmo_hybrid",
+    "openelm",
+    "orion",
+    "phi-msft",
+    "qwen",
+    "skywork",
+    "telechat",
+    "xverse",
 ];
 
 fn reader(model_type: &str) -> Option<Reader> {
