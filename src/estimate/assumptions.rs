@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::card::Card;
-use super::defaults::Asked;
+use super::defaults::{Asked, ModelFacts};
 use super::plan::{
     Autocast, CheckpointFlavour, LossKernel, Method, Optimizer, OptimizerImpl, Plan, Quant, Task,
 };
@@ -43,7 +43,7 @@ fn spelled<T: Serialize>(value: &T) -> String {
 }
 
 pub fn assumptions(question: &Question<'_>, now: &Answer, card: Option<&Card>) -> Vec<Assumption> {
-    swaps(&now.asked, &now.plan)
+    swaps(&now.asked, &now.plan, question.model)
         .into_iter()
         .filter_map(|swap| {
             let other = (question.engine)(&swap.plan, card).ok()?.peak.process.expected;
@@ -59,9 +59,16 @@ pub fn assumptions(question: &Question<'_>, now: &Answer, card: Option<&Card>) -
         .collect()
 }
 
-fn swaps(asked: &Asked, plan: &Plan) -> Vec<Swap> {
+fn swaps(asked: &Asked, plan: &Plan, model: &ModelFacts) -> Vec<Swap> {
     let mut swaps = Vec::new();
     weights(asked, plan, &mut swaps);
+    if model.own_linear && plan.quant != Quant::None {
+        let now = plan.habits.quantizes_subclasses;
+        let meaning = Message::new("assumed-quantizes-subclasses");
+        exchange(&mut swaps, plan, "habits.quantizes_subclasses", meaning, (&now, &!now), |plan| {
+            plan.habits.quantizes_subclasses = !now;
+        });
+    }
     if plan.trains() {
         training(asked, plan, &mut swaps);
         loss(asked, plan, &mut swaps);

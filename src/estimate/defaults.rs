@@ -11,6 +11,7 @@ pub use super::plan::Asked;
 
 /// What the model itself says about how it is used.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one independent fact of a model")]
 pub struct ModelFacts {
     pub task: Option<Task>,
     /// Longest sequence that it was built for.
@@ -26,6 +27,8 @@ pub struct ModelFacts {
     pub checkpoints: bool,
     /// The family's code has eager attention and nothing else.
     pub only_eager: bool,
+    /// The family's linears are a class of their own.
+    pub own_linear: bool,
 }
 
 pub const DEFAULT_SEQ: u64 = 2048;

@@ -23,6 +23,9 @@ pub struct Habits {
     pub fp32_outputs: bool,
     /// `prepare_model_for_kbit_training`: what is not quantized becomes fp32. Without it, it is `param_dtype`.
     pub kbit_upcast: bool,
+    /// Subclasses of `nn.Linear` are quantized as well (transformers 4); transformers 5 asks for the very class.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub quantizes_subclasses: bool,
     /// What adapters are held in.
     pub adapter_dtype: DType,
     pub checkpointing: CheckpointFlavour,

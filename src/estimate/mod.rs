@@ -30,6 +30,6 @@ mod uncertainty;
 
 pub use body::EstimateBody;
 pub use engine::{DeviceProfile, Simulated, estimate, present, simulated};
-pub use families::only_eager;
+pub use families::{only_eager, own_linear};
 pub use outcome::{Estimate, LedgerRow, Moment, MomentBytes, Peak};
 pub use plan::Plan;

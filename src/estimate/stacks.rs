@@ -127,6 +127,7 @@ pub(super) fn habits(setting: Setting) -> Habits {
         kbit_upcast: method == Method::Qlora
             && quant != Quant::None
             && matches!(stack, Stack::Plain | Stack::Trainer),
+        quantizes_subclasses: false,
         adapter_dtype: if stack == Stack::Trl && method == Method::Qlora { DType::Bf16 } else { DType::Fp32 },
         checkpointing: match stack {
             Stack::Unsloth => CheckpointFlavour::Offloaded,

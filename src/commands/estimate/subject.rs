@@ -4,9 +4,9 @@ use crate::adapters::models::{self, HubSettings};
 use crate::cli::EstimateArgs;
 use crate::estimate::body::ModelSummary;
 use crate::estimate::defaults::{Asked, ModelFacts};
-use crate::estimate::only_eager;
 use crate::estimate::plan::{LoraTargets, Method, Plan, Task};
 use crate::estimate::sharding::Units;
+use crate::estimate::{only_eager, own_linear};
 use crate::model::diffusion::Pipeline;
 use crate::model::{self, AdapterConfig, Exactness, HeadTask, Kind, ModelShape, ModelSource, StackRole};
 use crate::words::{Message, Problem};
@@ -120,6 +120,7 @@ impl Subject {
             checkpoints: shape.kind == Kind::Diffusion
                 || shape.net.as_ref().is_some_and(|net| !net.segments.is_empty()),
             only_eager: only_eager(&shape.model_type),
+            own_linear: own_linear(&shape.model_type),
             stored_dtype: shape.stored_dtype,
         }
     }

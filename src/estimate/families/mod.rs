@@ -25,5 +25,5 @@ pub(crate) use image::{Fed, ImageNet, PicksNames, View};
 pub(crate) use loss::{cross_entropy, label_loss};
 pub(crate) use network::{Manner, Network, upcasts_logits};
 pub(crate) use pass::{AttentionMode, KvLayer, Pass};
-pub use quirks::only_eager;
+pub use quirks::{only_eager, own_linear};
 pub(crate) use weights::{LoraPlan, Make, Storage};

@@ -161,7 +161,8 @@ impl Network {
         let first = shape.stacks.last().and_then(|s| s.layers.first());
         let kv_heads = first.map_or(1, |l| l.attention.kv_heads);
         let layers = shape.stacks.last().map_or(0, |s| s.layers.len() as u64);
-        let quirks = Quirks::of(&shape.model_type, kv_heads, layers);
+        let mut quirks = Quirks::of(&shape.model_type, kv_heads, layers);
+        quirks.own_linear &= !make.subclasses;
         let positions = shape.max_positions.unwrap_or(0);
         let buffers = (quirks.mask_buffers > 0).then(|| {
             let bytes = quirks.mask_buffers * positions * positions;

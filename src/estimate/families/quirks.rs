@@ -75,7 +75,7 @@ impl Quirks {
             spreads_kv: falcon && kv_heads > 1,
             broadcast_kv: falcon && kv_heads == 1,
             lean_gelu: model_type == "bloom",
-            own_linear: falcon,
+            own_linear: own_linear(model_type),
             wide_output: matches!(model_type, "t5" | "mt5" | "umt5"),
             mask_buffers: match model_type {
                 "gpt_neo" => layers,
@@ -105,6 +105,11 @@ impl Quirks {
             shifts_logits: matches!(model_type, "bart" | "mbart" | "pegasus" | "marian" | "blenderbot"),
         }
     }
+}
+
+/// Families whose linears are a subclass of `nn.Linear` (`FalconLinear`).
+pub fn own_linear(model_type: &str) -> bool {
+    model_type == "falcon"
 }
 
 /// Families whose modelling file offers no `scaled_dot_product_attention` (`_supports_sdpa`).

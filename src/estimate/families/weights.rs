@@ -53,6 +53,8 @@ pub(crate) struct Make {
     pub(crate) storage: Storage,
     /// What quantized linears compute in.
     pub(crate) compute: DType,
+    /// Linears of a class of their own are quantized too.
+    pub(crate) subclasses: bool,
 }
 
 impl Projection {

@@ -39,6 +39,7 @@ pub(crate) fn build(sim: &Sim, shape: &ModelShape, plan: &Plan, offers: Offers) 
             DType::Fp32 => DType::Bf16,
             other => other,
         }),
+        subclasses: plan.habits.quantizes_subclasses,
     };
     let targets = plan.lora_targets.clone().unwrap_or_default();
     let asked = match &targets {

@@ -72,7 +72,14 @@ struct Condition {
 
 impl Run<'_> {
     fn frozen(&self, net: &Net, dtype: DType) -> ImageNet {
-        let make = Make { dtype, rest_dtype: dtype, trained: false, storage: Storage::Plain, compute: dtype };
+        let make = Make {
+            dtype,
+            rest_dtype: dtype,
+            trained: false,
+            storage: Storage::Plain,
+            compute: dtype,
+            subclasses: false,
+        };
         self.sim.charged(Category::Weights, || ImageNet::new(self.sim, make, net, None))
     }
 
@@ -84,6 +91,7 @@ impl Run<'_> {
             trained: plan.method == Method::Full,
             storage: Storage::Plain,
             compute: self.half,
+            subclasses: false,
         };
         let targets = plan.lora_targets.clone().unwrap_or_default();
         let picks = move |name: &str| match &targets {

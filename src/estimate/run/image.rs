@@ -19,6 +19,7 @@ pub(crate) fn image(sim: &Sim, net: &Net, plan: &Plan, offers: Offers, workspace
         trained: plan.method == Method::Full,
         storage: Storage::Plain,
         compute: plan.param_dtype,
+        subclasses: false,
     };
     let resolution = plan.resolution.unwrap_or(net.resolution);
     let net = &net.clone().at(resolution);

@@ -277,6 +277,7 @@ assumed-loss = loss kernel
 assumed-keep-outputs = logits kept through backward
 assumed-fp32-outputs = outputs converted to fp32
 assumed-kbit-upcast = unquantized weights upcast to fp32
+assumed-quantizes-subclasses = subclasses of nn.Linear quantized (transformers 4)
 assumed-adapter-dtype = adapters held in
 
 ## Notes

@@ -277,6 +277,7 @@ assumed-loss = 损失算子
 assumed-keep-outputs = 反向期间保留 logits
 assumed-fp32-outputs = 输出转成 fp32
 assumed-kbit-upcast = 未量化的权重升为 fp32
+assumed-quantizes-subclasses = nn.Linear 的子类也被量化（transformers 4）
 assumed-adapter-dtype = 适配器的类型
 
 ## 说明
