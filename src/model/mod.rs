@@ -9,6 +9,7 @@ pub mod diffusion;
 mod dtype;
 pub mod families;
 pub mod gguf;
+mod mixers;
 pub mod presets;
 mod shape;
 mod source;
@@ -18,10 +19,11 @@ pub mod vision;
 pub use config::Config;
 pub use count::{LoraTargets, Param, ParamCounts};
 pub use dtype::DType;
+pub use mixers::{DeltaRule, Mixer, Mla};
 pub use shape::{
-    Activation, Attention, DeltaRule, Dropout, Embedding, Embeddings, Exactness, Ffn, Gate, Head, HeadTask,
-    Kind, Layer, Linear, Mixer, Mla, Mlp, ModelShape, Moe, Norm, NormKind, NormSite, Position, QkNorm,
-    QkvLayout, Role, Stack, StackRole, Tensor, Tower,
+    Activation, Ahead, Attention, Dropout, Embedding, Embeddings, Exactness, Ffn, Gate, Head, HeadTask, Kind,
+    Layer, Linear, Mlp, ModelShape, Moe, Norm, NormKind, NormSite, Position, QkNorm, QkvLayout, Role, Stack,
+    StackRole, Tensor, Tower,
 };
 
 use crate::words::{Message, Problem};

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::DType;
 use super::diffusion::Pipeline;
+use super::mixers::{Mixer, Mla};
 use super::vision::Net;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -148,11 +149,39 @@ pub struct Layer {
     pub parallel: bool,
     /// False where the layer runs with the weights of an earlier one (ALBERT): it adds activations, not parameters.
     pub owns_weights: bool,
+    /// Whose weights: the layer of this number; `None`: the one before.
+    #[serde(default)]
+    pub weights_of: Option<u64>,
+    /// Runs without a tape even in training: it keeps nothing for backward (HRM's early cycles).
+    #[serde(default)]
+    pub forward_only: bool,
+    /// What runs in front of the mixer and is added to its input (Zamba).
+    #[serde(default)]
+    pub ahead: Option<Box<Ahead>>,
     pub dropout: Dropout,
     /// Linears beside attention and feed-forward, which the family's own program runs.
     #[serde(default)]
     pub side: Vec<Linear>,
     pub extras: Vec<Tensor>,
+}
+
+/// Attention and feed-forward that several layers run in turn, one after the other without residuals, over the hidden
+/// state laid beside the embedding. A linear of the layer's own leads to the mixer's input.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ahead {
+    /// Which of the shared blocks: uses of one number run with the same weights, which the first of them owns.
+    pub block: u64,
+    pub owns_weights: bool,
+    pub attention_norm: Norm,
+    pub attention: Attention,
+    pub ffn_norm: Norm,
+    pub mlp: Mlp,
+    /// Low-rank pairs (down, up) that belong to the block, a row for each of its uses.
+    pub adapters: Vec<Vec<Linear>>,
+    /// The row that runs here.
+    pub turn: usize,
+    /// Of the layer's own.
+    pub linear: Linear,
 }
 
 /// Probabilities in training; 0 where the family has no such dropout.
@@ -177,6 +206,8 @@ pub enum NormSite {
     /// After the addition (BERT, post-norm OPT).
     AttentionAfter,
     CrossIn,
+    /// On the output of attention to the encoder (T5Gemma).
+    CrossOut,
     CrossAfter,
     FfnIn,
     FfnOut,
@@ -261,6 +292,9 @@ pub struct Attention {
     /// The output is weighted by a sigmoid before the output projection.
     #[serde(default)]
     pub gate: Option<Gate>,
+    /// Attention runs twice, over either half of the values, and the second's part is taken from the first (DiffLlama).
+    #[serde(default)]
+    pub differential: bool,
     /// What mixes the tokens instead of scores: `linears` and `extras` are its parameters then.
     #[serde(default)]
     pub mixer: Option<Mixer>,
@@ -275,83 +309,6 @@ pub enum Gate {
     InQuery,
     /// A matrix of its own, before the output projection: as wide as the output, or one number a head.
     Own,
-}
-
-/// Sizes of a layer that writes to its state by the delta rule (Gated DeltaNet, Kimi Delta Attention).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeltaRule {
-    pub key_heads: u64,
-    pub value_heads: u64,
-    pub key_dim: u64,
-    pub value_dim: u64,
-    pub kernel: u64,
-    /// A decay for each channel of a key instead of each head (Kimi).
-    pub by_channel: bool,
-}
-
-impl DeltaRule {
-    pub fn keys(self) -> u64 {
-        self.key_heads.saturating_mul(self.key_dim)
-    }
-
-    pub fn values(self) -> u64 {
-        self.value_heads.saturating_mul(self.value_dim)
-    }
-}
-
-/// A mixer that scans or convolves over the sequence. Convolution weight (and bias) first among the `extras`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "kind")]
-pub enum Mixer {
-    /// LFM2: a gated depthwise convolution.
-    ShortConv {
-        kernel: u64,
-    },
-    Delta(DeltaRule),
-    /// RWKV 4: a decaying average by channel.
-    Rwkv {
-        inner: u64,
-    },
-    /// RecurrentGemma: gates of block-diagonal matrices, a recurrence by channel.
-    RgLru {
-        inner: u64,
-        heads: u64,
-        kernel: u64,
-    },
-    /// xLSTM: a matrix a head.
-    MatrixMemory {
-        heads: u64,
-        keys: u64,
-        values: u64,
-    },
-    /// MiniMax: linear attention in blocks, with a decay a head.
-    Lightning {
-        heads: u64,
-        head_dim: u64,
-        block: u64,
-    },
-    /// Mamba: a selective scan over `state` numbers a channel.
-    Mamba {
-        inner: u64,
-        state: u64,
-        rank: u64,
-        kernel: u64,
-        normed: bool,
-    },
-    /// Mamba-2: the scan in chunks, a scalar decay a head.
-    Mamba2 {
-        inner: u64,
-        heads: u64,
-        head_dim: u64,
-        groups: u64,
-        state: u64,
-        kernel: u64,
-        chunk: u64,
-        /// The output goes through a gated norm; false: times the gate alone.
-        gated_norm: bool,
-        /// Falcon-H1 multiplies input and projection.
-        multiplied: bool,
-    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -384,16 +341,6 @@ pub enum Position {
         span: u64,
     },
     None,
-}
-
-/// Multi-head latent attention (DeepSeek). Query rank `None`: the query is projected directly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mla {
-    pub q_rank: Option<u64>,
-    pub kv_rank: u64,
-    pub nope_dim: u64,
-    pub rope_dim: u64,
-    pub v_dim: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -13,6 +13,7 @@ use super::weights::{Make, Projection};
 use crate::estimate::sim::{Call, Category, Heads, Kernel, Sim, Tensor};
 use crate::model::{Attention, DType, Gate, Position, QkNorm, QkvLayout};
 
+#[derive(Clone)]
 pub(crate) struct AttentionLayer {
     pub(super) facts: Attention,
     pub(super) projections: Vec<Projection>,
@@ -25,7 +26,6 @@ pub(crate) struct AttentionLayer {
     pub(super) dropout: f64,
     /// Of the table of relative positions.
     pub(super) table_dropout: f64,
-    pub(super) index: usize,
     /// Positions on either side that scores are computed for (`DeBERTa`).
     pub(super) relative: Option<u64>,
     pub(super) quirks: Quirks,
@@ -38,7 +38,6 @@ impl AttentionLayer {
         facts: &Attention,
         (rope, quirks): (Option<Rope>, Quirks),
         (dropout, table_dropout): (f64, f64),
-        index: usize,
     ) -> AttentionLayer {
         let projections = facts
             .linears
@@ -75,7 +74,6 @@ impl AttentionLayer {
             rope,
             dropout,
             table_dropout,
-            index,
             relative,
             quirks,
         }
@@ -111,11 +109,22 @@ impl AttentionLayer {
                 Some(cache) if memory.is_none() => {
                     let row = pass.batch * self.kv_heads() * facts.head_dim;
                     let kept = facts.window.map(|w| row * (w - 1));
-                    update(sim, &mut cache[self.index].borrow_mut(), [key, value], kept)
+                    update(sim, &mut cache[pass.slot.get()].borrow_mut(), [key, value], kept)
                 }
                 _ => (key, value),
             };
-            self.core(sim, pass, [&query, &key, &value], memory.is_some())
+            let (key, value) = match facts.layout {
+                QkvLayout::Experts { .. } => {
+                    let wide = pass.batch * pass.keys() * facts.heads * facts.head_dim;
+                    (sim.repeat(&key, wide), sim.repeat(&value, wide))
+                }
+                _ => (key, value),
+            };
+            if facts.differential {
+                self.differential(sim, pass, [&query, &key, &value])
+            } else {
+                self.core(sim, pass, [&query, &key, &value], memory.is_some())
+            }
         };
         if let Some(gate) = gate {
             out = sim.mul(&out, sim.of_result(&gate));
@@ -170,7 +179,7 @@ impl AttentionLayer {
                 query = halves[0].clone();
             }
             let query = sim.heads(query, copies);
-            let crossed = pass.crossed.as_ref().filter(|_| memory.is_some()).map(|all| &all[self.index]);
+            let crossed = pass.crossed.as_ref().filter(|_| memory.is_some()).map(|all| &all[pass.slot.get()]);
             if let Some((keys, values)) = crossed.and_then(|layer| layer.borrow().both()) {
                 return (query, keys, values);
             }
@@ -228,8 +237,7 @@ impl AttentionLayer {
             let heads = [facts.heads, facts.heads / top_k];
             (query, key) = rotate(sim, rope, tokens, [&query, &key], heads, facts.head_dim, [cos, sin]);
         }
-        let wide = tokens * facts.heads * facts.head_dim;
-        (query, sim.repeat(&key, wide), sim.repeat(&value, wide))
+        (query, key, value)
     }
 
     /// `JetMoeMoA.reduce`: back through each expert's output matrix, summed by token.
@@ -244,6 +252,31 @@ impl AttentionLayer {
         let summed = sim.sum(&weighted, pass.tokens() * hidden);
         drop(zeros);
         sim.shift(&summed)
+    }
+
+    /// `DiffLlamaAttention.forward`: attention over either half of the values, copied out to all heads; half of what the
+    /// two give is weighted and taken from the other half, which is normed without a weight.
+    fn differential(&self, sim: &Sim, pass: &Pass, [query, key, value]: [&Tensor; 3]) -> Tensor {
+        let whole = value.elements();
+        let halves = sim.split(value, &[whole / 2, whole - whole / 2]);
+        let halves: Vec<Tensor> = halves.iter().map(|half| sim.repeat(half, whole)).collect();
+        let joined = {
+            let parts: Vec<Tensor> =
+                halves.iter().map(|half| self.core(sim, pass, [query, key, half], false)).collect();
+            sim.cat(&[&parts[0], &parts[1]])
+        };
+        let half = joined.elements() / 2;
+        let parts = sim.split(&joined, &[half, half]);
+        drop(joined);
+        let factor = self.extras.first().map_or_else(
+            || sim.empty(1, parts[1].dtype()),
+            |weight| sim.of_result(sim.sum(sim.mul(weight, weight), 1)),
+        );
+        let weighted = sim.mul(factor, &parts[1]);
+        let difference = sim.add(&parts[0], weighted);
+        let normed = sim.layer_norm(&difference, None, None, 2 * self.facts.head_dim);
+        drop((difference, parts));
+        sim.scale(normed)
     }
 
     /// Heads of keys and values as they are cached.

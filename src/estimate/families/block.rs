@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use super::ahead::AheadNet;
 use super::attention::AttentionLayer;
 use super::mlp::MlpLayer;
 use super::moe::MoeLayer;
@@ -24,6 +25,7 @@ pub(crate) struct Block {
     norms: Vec<(NormSite, NormLayer)>,
     attention: AttentionLayer,
     beside: Option<AttentionLayer>,
+    ahead: Option<AheadNet>,
     wide_residual: bool,
     /// The layer mixes tokens; it feeds forward. Nemotron-H's layers do one of the two.
     halves: (bool, bool),
@@ -46,22 +48,18 @@ impl Block {
         make: Make,
         layer: &Layer,
         (style, quirks): (RopeStyle, Quirks),
-        index: usize,
+        earlier: Option<&AheadNet>,
     ) -> Block {
         let rope = match layer.attention.position {
             Position::Rope { dims } => Some(Rope { dims, style }),
             _ => None,
         };
         let rate = (layer.dropout.attention, layer.dropout.residual);
-        let attention = AttentionLayer::new(sim, make, &layer.attention, (rope, quirks), rate, index);
-        let cross = layer
-            .cross
-            .as_ref()
-            .map(|facts| AttentionLayer::new(sim, make, facts, (None, quirks), rate, index));
-        let beside = layer
-            .beside
-            .as_ref()
-            .map(|facts| AttentionLayer::new(sim, make, facts, (None, quirks), rate, index));
+        let attention = AttentionLayer::new(sim, make, &layer.attention, (rope, quirks), rate);
+        let cross =
+            layer.cross.as_ref().map(|facts| AttentionLayer::new(sim, make, facts, (None, quirks), rate));
+        let beside =
+            layer.beside.as_ref().map(|facts| AttentionLayer::new(sim, make, facts, (None, quirks), rate));
         let feeds = match &layer.ffn {
             Ffn::Dense(mlp) => !mlp.linears.is_empty(),
             Ffn::Moe(_) => true,
@@ -79,7 +77,10 @@ impl Block {
             .map(|t| sim.parameter(t.dims.iter().product(), make.rest_dtype, make.trained && !t.frozen))
             .collect();
         let sides = layer.side.iter().map(|l| Projection::new(sim, make, l, true)).collect();
+        let ahead =
+            layer.ahead.as_ref().map(|facts| AheadNet::new(sim, make, facts, (style, quirks), earlier));
         Block {
+            ahead,
             sides,
             norms,
             attention,
@@ -147,6 +148,13 @@ impl Block {
         // `norm(x.to(weight dtype))`, and a residual in fp32.
         let narrow = if self.wide_residual { sim.to(x, self.weight_dtype()) } else { x.clone() };
         let x = &if self.wide_residual { sim.to(x, DType::Fp32) } else { x.clone() };
+        let narrow = match &self.ahead {
+            Some(ahead) => {
+                let before = ahead.run(sim, &narrow, pass);
+                sim.add(&narrow, &before)
+            }
+            None => narrow,
+        };
         let normed = self.normed(sim, NormSite::AttentionIn, &narrow);
         drop(narrow);
         let mut hidden = self.attention.run(sim, &normed, pass, None);
@@ -164,6 +172,7 @@ impl Block {
             let residual = hidden.clone();
             hidden = self.normed(sim, NormSite::CrossIn, &hidden);
             hidden = cross.run(sim, &hidden, pass, Some(memory));
+            hidden = self.normed(sim, NormSite::CrossOut, &hidden);
             hidden = self.dropped(sim, pass, hidden);
             hidden = sim.add(&residual, &hidden);
             hidden = self.normed(sim, NormSite::CrossAfter, &hidden);
@@ -229,12 +238,18 @@ impl Block {
                 projection.adapt(sim, plan);
             }
         }
+        if let Some(ahead) = &mut self.ahead {
+            ahead.adapt(sim, plan, picks);
+        }
     }
 
     pub(crate) fn collect(&self, into: &mut Vec<Tensor>) {
         self.attention.collect(into);
         for other in self.beside.iter().chain(&self.cross) {
             other.collect(into);
+        }
+        if let Some(ahead) = &self.ahead {
+            ahead.collect(into);
         }
         match &self.ffn {
             FfnLayer::Dense(mlp) => mlp.collect(into),
@@ -250,7 +265,7 @@ impl Block {
     }
 }
 
-/// The blocks of a stack; a layer without weights of its own runs with the one before.
+/// The blocks of a stack; a layer without weights of its own runs with an earlier one, the one before if none is named.
 pub(crate) fn blocks(
     sim: &Sim,
     make: Make,
@@ -259,17 +274,26 @@ pub(crate) fn blocks(
     lora: Option<(LoraPlan, Picks<'_>)>,
 ) -> Vec<Rc<Block>> {
     let mut made: Vec<(Block, &Layer)> = Vec::new();
-    let mut runs = Vec::new();
-    for (index, layer) in layers.iter().enumerate() {
+    let mut runs: Vec<usize> = Vec::new();
+    for layer in layers {
         if layer.owns_weights || made.is_empty() {
-            made.push((Block::new(sim, make, layer, habits, index), layer));
+            let number = layer.ahead.as_ref().map(|ahead| ahead.block);
+            let mut aheads = made.iter().filter_map(|(block, _)| block.ahead.as_ref());
+            let earlier = aheads.find(|ahead| Some(ahead.block()) == number);
+            made.push((Block::new(sim, make, layer, habits, earlier), layer));
+            runs.push(made.len() - 1);
+            continue;
         }
-        runs.push(made.len() - 1);
+        let named = layer.weights_of.and_then(|of| runs.get(of as usize)).copied();
+        runs.push(named.unwrap_or(made.len() - 1));
     }
     if let Some((plan, picks)) = lora {
         for (block, layer) in &mut made {
             block.adapt(sim, layer, plan, picks);
         }
+    }
+    for ahead in made.iter_mut().filter_map(|(block, _)| block.ahead.as_mut()) {
+        ahead.settle();
     }
     let shared: Vec<Rc<Block>> = made.into_iter().map(|(block, _)| Rc::new(block)).collect();
     runs.into_iter().map(|at| Rc::clone(&shared[at])).collect()

@@ -31,7 +31,7 @@ pub(super) fn delta(layer: &AttentionLayer, rule: DeltaRule, sim: &Sim, x: &Tens
     let channels = mixed.elements() / tokens.max(1);
     let state = pass.batch * rule.value_heads * rule.key_dim * rule.value_dim;
     let dtype = mixed.dtype();
-    keep(layer, sim, pass, &[(pass.batch * channels * rule.kernel, dtype), (state, DType::Fp32)]);
+    keep(sim, pass, &[(pass.batch * channels * rule.kernel, dtype), (state, DType::Fp32)]);
     let convolved = convolve(layer, sim, &mixed, (pass, rule.kernel), true);
     drop(mixed);
     let [query, key, value] = sim.split_in_three(&convolved, [keys, keys, values]);

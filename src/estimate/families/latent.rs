@@ -36,7 +36,8 @@ pub(super) fn latent(layer: &AttentionLayer, sim: &Sim, x: &Tensor, pass: &Pass)
         _ => (query_turning.clone(), key_turning.clone()),
     };
     if let Some(cache) = &pass.cache {
-        (latent, key_turned) = update(sim, &mut cache[layer.index].borrow_mut(), [latent, key_turned], None);
+        (latent, key_turned) =
+            update(sim, &mut cache[pass.slot.get()].borrow_mut(), [latent, key_turned], None);
     }
     let query_states = sim.cat(&[&query_pass, &query_turned]);
     let expanded = next(&latent);

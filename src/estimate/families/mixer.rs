@@ -40,9 +40,9 @@ pub(super) fn decodes(pass: &Pass) -> bool {
 }
 
 /// States that the cache keeps, made at the first pass.
-pub(super) fn keep(layer: &AttentionLayer, sim: &Sim, pass: &Pass, states: &[(u64, DType)]) {
+pub(super) fn keep(sim: &Sim, pass: &Pass, states: &[(u64, DType)]) {
     let Some(cache) = &pass.cache else { return };
-    let mut held = cache[layer.index].borrow_mut();
+    let mut held = cache[pass.slot.get()].borrow_mut();
     if held.states.is_empty() {
         held.states = sim
             .charged(Category::KvCache, || states.iter().map(|(n, dtype)| sim.empty(*n, *dtype)).collect());
@@ -89,7 +89,7 @@ fn short_conv(layer: &AttentionLayer, kernel: u64, sim: &Sim, x: &Tensor, pass: 
     let part = whole.elements() / 3;
     let [before, after, input] = sim.split_in_three(&whole, [part; 3]);
     let gated = sim.mul(&before, &input);
-    keep(layer, sim, pass, &[(part / pass.length.max(1) * kernel, gated.dtype())]);
+    keep(sim, pass, &[(part / pass.length.max(1) * kernel, gated.dtype())]);
     let convolved = convolve(layer, sim, &gated, (pass, kernel), false);
     let mixed = sim.mul(&after, convolved);
     layer.projections[1].run(sim, &sim.copy(mixed))
@@ -116,7 +116,7 @@ impl Scan<'_> {
         let decay = decay.map(|log| sim.scale(sim.of_result(sim.to(log, DType::Fp32))));
         let parts = sim.split(&whole, &[tokens * inner, tokens * inner]);
         drop(whole);
-        keep(layer, sim, pass, &[(batch * inner * kernel, dtype), (batch * inner * state, DType::Fp32)]);
+        keep(sim, pass, &[(batch * inner * kernel, dtype), (batch * inner * state, DType::Fp32)]);
         let hidden = convolve(layer, sim, &parts[0], (pass, kernel), true);
         let steps = to_steps.run(sim, &hidden);
         let [rate, b, c] = sim.split_in_three(&steps, [tokens * rank, tokens * state, tokens * state]);
@@ -192,7 +192,7 @@ impl Chunked {
             sim.split_in_three(&whole, [tokens * self.inner, tokens * width, tokens * self.heads]);
         drop(whole);
         let states = batch * self.heads * self.head_dim * self.state;
-        keep(layer, sim, pass, &[(batch * width * self.kernel, dtype), (states, DType::Fp32)]);
+        keep(sim, pass, &[(batch * width * self.kernel, dtype), (states, DType::Fp32)]);
         let convolved = convolve(layer, sim, &mixed, (pass, self.kernel), true);
         let bc = tokens * self.groups * self.state;
         let [hidden, b, c] = sim.split_in_three(&convolved, [tokens * self.inner, bc, bc]);

@@ -6,6 +6,7 @@ use super::weights::{Make, Projection};
 use crate::estimate::sim::{Sim, Tensor};
 use crate::model::{Activation, Mlp};
 
+#[derive(Clone)]
 pub(crate) struct MlpLayer {
     facts: Mlp,
     projections: Vec<Projection>,

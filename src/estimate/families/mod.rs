@@ -1,5 +1,6 @@
 //! Forward passes of model families in the simulator's operations, driven by the facts of a `ModelShape`.
 
+mod ahead;
 mod attention;
 mod block;
 mod delta;

@@ -39,8 +39,13 @@ impl MoeLayer {
         let hidden = moe.router.d_in;
         let ups = if moe.expert.gated { 2 } else { 1 };
         let parameter = |n: u64| sim.parameter(n, make.rest_dtype, make.trained);
-        let gate_up = parameter(moe.experts * ups * moe.expert.width * hidden);
-        let down = parameter(moe.experts * hidden * moe.expert.width);
+        let weights = |l: &Linear| l.d_in * l.d_out * l.count;
+        let (last, first) = moe
+            .expert
+            .linears
+            .split_last()
+            .map_or((0, 0), |(last, rest)| (weights(last), rest.iter().map(weights).sum::<u64>()));
+        let (gate_up, down) = (parameter(first), parameter(last));
         let biased = moe.expert.linears.iter().any(|l| l.bias);
         let biases = if biased {
             vec![parameter(moe.experts * ups * moe.expert.width), parameter(moe.experts * hidden)]

@@ -257,6 +257,9 @@ impl Network {
             all.extend(of_head.into_iter().skip(usize::from(self.facts.head.tied)));
         }
         all.extend(self.extras.iter().cloned());
+        // What several layers run with is one parameter.
+        let mut seen = std::collections::BTreeSet::new();
+        all.retain(|tensor| seen.insert(tensor.identity()));
         all
     }
 
@@ -344,8 +347,16 @@ impl Network {
         let shares = pass.memory.is_some() || pass.position_bias.is_some() || pass.relative_table.is_some();
         let flavour =
             manner.checkpoint.map(|flavour| if shares { CheckpointFlavour::NonReentrant } else { flavour });
+        if facts.iter().any(|layer| layer.ahead.is_some()) {
+            pass.embedded = Some(sim.copy(&hidden));
+        }
         let pass = Rc::new(pass);
-        for block in &stack.blocks {
+        for (index, (block, layer)) in stack.blocks.iter().zip(facts).enumerate() {
+            pass.slot.set(index);
+            if layer.forward_only {
+                hidden = sim.with_grad(false, || block.run(sim, &hidden, &pass));
+                continue;
+            }
             let (own, told) = (Rc::clone(block), Rc::clone(&pass));
             let again = std::cell::Cell::new(false);
             let run = move |sim: &Sim, x: &Tensor| {

@@ -4,6 +4,7 @@ use super::weights::Make;
 use crate::estimate::sim::{Sim, Tensor};
 use crate::model::{DType, Norm, NormKind};
 
+#[derive(Clone)]
 pub(crate) struct NormLayer {
     kind: NormKind,
     /// Elements that are normed together.

@@ -1,6 +1,6 @@
 //! What one forward pass is told beside its weights: sizes, kernels, masks, rotary tables, caches.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::estimate::sim::{Category, Offers, Sim, Tensor};
@@ -69,6 +69,10 @@ pub(crate) struct Pass {
     pub(crate) crossed: Option<Rc<Vec<RefCell<KvLayer>>>>,
     /// Attention weights as the last layer handed them back.
     pub(crate) returned: Rc<RefCell<Option<Tensor>>>,
+    /// The layer that runs, by which caches are kept.
+    pub(crate) slot: Rc<Cell<usize>>,
+    /// A copy of the embedded tokens, for layers that read them again.
+    pub(crate) embedded: Option<Tensor>,
 }
 
 impl Pass {
@@ -90,6 +94,8 @@ impl Pass {
             cache: None,
             crossed: None,
             returned: Rc::default(),
+            slot: Rc::default(),
+            embedded: None,
         }
     }
 

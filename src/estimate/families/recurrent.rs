@@ -81,7 +81,7 @@ pub(super) fn rwkv(layer: &AttentionLayer, inner: u64, sim: &Sim, x: &Tensor, pa
         (state, DType::Fp32),
         (state, DType::Fp32),
     ];
-    keep(layer, sim, pass, &states);
+    keep(sim, pass, &states);
     let shifted = sim.pad(x, x.elements());
     let of = |projection: &Projection, at: usize| {
         let input = mixed(sim, x, &shifted, &layer.extras[at]);
@@ -129,7 +129,7 @@ pub(super) fn rg_lru(
     let beside = sim.of_input(beside.run(sim, x));
     let input = input.run(sim, x);
     let state = pass.batch * inner;
-    keep(layer, sim, pass, &[(state * (kernel - 1), dtype), (state, DType::Fp32)]);
+    keep(sim, pass, &[(state * (kernel - 1), dtype), (state, DType::Fp32)]);
     let active = convolve(layer, sim, &input, (pass, kernel), false);
     drop(input);
     // After the convolution's weight and bias: the decay, then weight and bias of each gate.
@@ -197,7 +197,7 @@ pub(super) fn lightning(
     let states = sim.of_input(whole.run(sim, x));
     let [query, key, value] = sim.split_in_three(&states, [width; 3]);
     drop(states);
-    keep(layer, sim, pass, &[(state, x.dtype())]);
+    keep(sim, pass, &[(state, x.dtype())]);
     let blocks = pass.length.div_ceil(block.max(1)).max(1);
     let steps = blocks.min(WALKED);
     let scores = pass.tokens() * heads * pass.length.min(block) / steps;
@@ -239,7 +239,7 @@ pub(super) fn memory(
     let parts: Vec<Tensor> = layer.projections[..last].iter().map(|p| p.run(sim, x)).collect();
     let [query, key, value, gate] = [0, 1, 2, 3].map(|at| &parts[at]);
     let state = pass.batch * keys * values / heads.max(1);
-    keep(layer, sim, pass, &[(state, DType::Fp32)]);
+    keep(sim, pass, &[(state, DType::Fp32)]);
     let chunks = pass.length.div_ceil(CHUNK).max(1);
     let tokens = pass.tokens();
     let scores = sim.matmul(query, key, tokens * heads * CHUNK);

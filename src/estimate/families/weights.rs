@@ -22,6 +22,7 @@ pub(crate) struct LoraPlan {
     pub(crate) dtype: DType,
 }
 
+#[derive(Clone)]
 struct Adapter {
     rank: u64,
     dropout: f64,
@@ -29,7 +30,8 @@ struct Adapter {
     up: Tensor,
 }
 
-/// One linear layer.
+/// One linear layer. A clone runs with the same weights.
+#[derive(Clone)]
 pub(crate) struct Projection {
     pub(crate) d_in: u64,
     pub(crate) d_out: u64,
@@ -40,6 +42,8 @@ pub(crate) struct Projection {
     _constants: Vec<Tensor>,
     compute: DType,
     adapter: Option<Adapter>,
+    /// A low-rank pair of the model itself, whose product is added to the output.
+    beside: Option<Box<(Projection, Projection)>>,
 }
 
 /// What the weights of a model are made as.
@@ -102,6 +106,7 @@ impl Projection {
             _constants: constants,
             compute: make.compute,
             adapter: None,
+            beside: None,
         }
     }
 
@@ -116,6 +121,7 @@ impl Projection {
             _constants: Vec::new(),
             compute: make.compute,
             adapter: None,
+            beside: None,
         }
     }
 
@@ -140,7 +146,18 @@ impl Projection {
         }
     }
 
+    pub(crate) fn lay_beside(&mut self, pair: (Projection, Projection)) {
+        self.beside = Some(Box::new(pair));
+    }
+
     pub(crate) fn run(&self, sim: &Sim, x: &Tensor) -> Tensor {
+        let own = self.alone(sim, x);
+        let Some(pair) = &self.beside else { return own };
+        let narrow = pair.0.run(sim, x);
+        sim.add(&own, pair.1.run(sim, &narrow))
+    }
+
+    fn alone(&self, sim: &Sim, x: &Tensor) -> Tensor {
         let Some(adapter) = &self.adapter else { return self.base(sim, x) };
         match self.storage {
             Storage::Plain => self.adapted(sim, x, adapter),

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ffn, HeadTask, Layer, Linear, ModelShape, Role};
 use tensors::{
-    attention_params, embeddings, extras, ffn_params, head_params, linear_params, net_params, norm_params,
-    params_of_one,
+    ahead_params, attention_params, embeddings, extras, ffn_params, head_params, linear_params, net_params,
+    norm_params, params_of_one,
 };
 
 /// One parameter tensor, or `count` equal ones.
@@ -101,6 +101,13 @@ impl Layer {
         list.extend(&self.side);
         list
     }
+
+    /// Those of the block that runs ahead, which are modules of each layer that uses it.
+    fn linears_ahead(&self) -> Vec<&Linear> {
+        let Some(ahead) = &self.ahead else { return Vec::new() };
+        let shared = ahead.attention.linears.iter().chain(&ahead.mlp.linears);
+        shared.chain(ahead.adapters.iter().flatten()).chain([&ahead.linear]).collect()
+    }
 }
 
 impl ModelShape {
@@ -142,6 +149,9 @@ impl ModelShape {
                 for linear in &layer.side {
                     linear_params(linear, &prefix, &mut list);
                 }
+                if let Some(ahead) = &layer.ahead {
+                    ahead_params(ahead, &format!("{prefix}ahead."), &mut list);
+                }
                 extras(&layer.extras, &prefix, &mut list);
             }
             if let Some(norm) = &stack.final_norm {
@@ -169,6 +179,7 @@ impl ModelShape {
         let mut list: Vec<&Linear> = self.embed.project_in.iter().collect();
         for layer in self.stacks.iter().flat_map(|stack| &stack.layers).filter(|layer| layer.owns_weights) {
             list.extend(layer.linears());
+            list.extend(layer.linears_ahead());
         }
         list.extend(self.stacks.iter().flat_map(|stack| &stack.idle));
         list.extend(self.stacks.iter().filter_map(|stack| stack.tower.as_ref()).flat_map(|t| &t.projector));
@@ -220,11 +231,22 @@ impl ModelShape {
     /// Weight elements in `nn.Linear` layers without the output head: what 4-bit and 8-bit loading replaces.
     /// `stacked` says whether stacked experts count too (they did while they were modules).
     pub fn linear_weight_params(&self, stacked: bool) -> u64 {
+        let weights = |linear: &Linear| linear.d_in.saturating_mul(linear.d_out).saturating_mul(linear.count);
         let linears = self.linears().into_iter();
-        linears
+        let all: u64 = linears
             .filter(|linear| linear.role != Role::Head && (stacked || !linear.stacked))
-            .map(|linear| linear.d_in.saturating_mul(linear.d_out).saturating_mul(linear.count))
-            .sum()
+            .map(weights)
+            .sum();
+        // Modules whose weights are another one's.
+        let layers = self.stacks.iter().flat_map(|stack| &stack.layers);
+        let again = layers.filter(|layer| layer.ahead.as_ref().is_some_and(|ahead| !ahead.owns_weights));
+        let twice: u64 = again
+            .map(|layer| {
+                let own = layer.ahead.iter().map(|ahead| weights(&ahead.linear)).sum::<u64>();
+                layer.linears_ahead().into_iter().map(weights).sum::<u64>() - own
+            })
+            .sum();
+        all - twice
     }
 
     /// The linears that LoRA adapts, each with the factor of the rank it gets there (2 for a fused gate and up of

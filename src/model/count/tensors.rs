@@ -2,7 +2,9 @@
 
 use super::{Param, ParamKind};
 use crate::model::vision::{Net, Op};
-use crate::model::{Attention, Embeddings, Ffn, Head, Linear, Mlp, Norm, QkNorm, QkvLayout, Role, Tensor};
+use crate::model::{
+    Ahead, Attention, Embeddings, Ffn, Head, Linear, Mlp, Norm, QkNorm, QkvLayout, Role, Tensor,
+};
 
 pub(super) fn params_of_one(linear: &Linear) -> u64 {
     linear.d_in.saturating_mul(linear.d_out) + if linear.bias { linear.d_out } else { 0 }
@@ -87,6 +89,20 @@ pub(super) fn attention_params(attention: &Attention, prefix: &str, list: &mut V
         None => {}
     }
     extras(&attention.extras, prefix, list);
+}
+
+/// A shared block once, with its owner; the linear behind it with each use.
+pub(super) fn ahead_params(ahead: &Ahead, prefix: &str, list: &mut Vec<Param>) {
+    if ahead.owns_weights {
+        norm_params(&ahead.attention_norm, &format!("{prefix}attention"), list);
+        attention_params(&ahead.attention, prefix, list);
+        norm_params(&ahead.ffn_norm, &format!("{prefix}ffn"), list);
+        mlp_params(&ahead.mlp, prefix, list);
+        for adapter in ahead.adapters.iter().flatten() {
+            linear_params(adapter, prefix, list);
+        }
+    }
+    linear_params(&ahead.linear, prefix, list);
 }
 
 pub(super) fn mlp_params(mlp: &Mlp, prefix: &str, list: &mut Vec<Param>) {

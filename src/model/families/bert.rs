@@ -11,21 +11,21 @@ use crate::model::{
 };
 use crate::words::Problem;
 
-struct Encoder {
-    hidden: u64,
-    layers: u64,
-    embed: Embeddings,
-    layer: Layer,
-    final_norm: Option<Norm>,
-    stack_extras: Vec<Tensor>,
-    idle: Vec<Linear>,
-    max_positions: Option<u64>,
-    heads: Vec<Head>,
+pub(super) struct Encoder {
+    pub(super) hidden: u64,
+    pub(super) layers: u64,
+    pub(super) embed: Embeddings,
+    pub(super) layer: Layer,
+    pub(super) final_norm: Option<Norm>,
+    pub(super) stack_extras: Vec<Tensor>,
+    pub(super) idle: Vec<Linear>,
+    pub(super) max_positions: Option<u64>,
+    pub(super) heads: Vec<Head>,
 }
 
 impl Encoder {
     /// BERT's facts; relatives change what differs. `names`: query, key, value, output, first and second matrix.
-    fn bert(c: &Config, names: [&'static str; 6]) -> Result<Encoder, Problem> {
+    pub(super) fn bert(c: &Config, names: [&'static str; 6]) -> Result<Encoder, Problem> {
         let hidden = c.need("hidden_size")?;
         let heads = c.need("num_attention_heads")?;
         let width = c.positive("intermediate_size")?.unwrap_or(4 * hidden);
@@ -66,6 +66,7 @@ impl Encoder {
                     sinks: false,
                     mla: None,
                     gate: None,
+                    differential: false,
                     mixer: None,
                     extras: Vec::new(),
                 },
@@ -75,6 +76,9 @@ impl Encoder {
                 ffn: Ffn::Dense(plain_mlp(hidden, width, true, act, [names[4], names[5]])),
                 parallel: false,
                 owns_weights: true,
+                weights_of: None,
+                forward_only: false,
+                ahead: None,
                 side: Vec::new(),
                 dropout: dropout(attention_probability, probability, None),
                 extras: Vec::new(),
@@ -88,7 +92,7 @@ impl Encoder {
     }
 
     /// Dense, activation, norm, then the tied table with its own bias.
-    fn masked_lm(&mut self, dense: &str, decoder: &str) {
+    pub(super) fn masked_lm(&mut self, dense: &str, decoder: &str) {
         let width = self.embed.token.width;
         let mut lm = output(head(HeadTask::MaskedLm), decoder, width, self.embed.token.rows, true);
         lm.before = vec![linear(dense, self.hidden, width, true, Role::Projection)];
@@ -98,7 +102,7 @@ impl Encoder {
     }
 
     /// Linears in front of the classifier, then the classifier.
-    fn classifier(&mut self, c: &Config, before: &[&str], name: &str) {
+    pub(super) fn classifier(&mut self, c: &Config, before: &[&str], name: &str) {
         let hidden = self.hidden;
         let mut classify = output(head(HeadTask::Classification), name, hidden, c.labels(), true);
         classify.before =
@@ -107,7 +111,7 @@ impl Encoder {
         self.heads.push(classify);
     }
 
-    fn base(&mut self, pooler: Option<&str>) {
+    pub(super) fn base(&mut self, pooler: Option<&str>) {
         let mut base = head(HeadTask::Base);
         base.before = pooler
             .map(|name| linear(name, self.hidden, self.hidden, true, Role::Projection))
@@ -116,7 +120,7 @@ impl Encoder {
         self.heads.push(base);
     }
 
-    fn build(self, c: &Config, mut adjust: impl FnMut(u64, &mut Layer)) -> ModelShape {
+    pub(super) fn build(self, c: &Config, mut adjust: impl FnMut(u64, &mut Layer)) -> ModelShape {
         let layers = (0..self.layers)
             .map(|index| {
                 let mut layer = self.layer.clone();
@@ -168,7 +172,7 @@ fn chosen(c: &Config, heads: &[Head]) -> Head {
     found.cloned().unwrap_or_else(|| head(HeadTask::Base))
 }
 
-const BERT: [&str; 6] = ["query", "key", "value", "dense", "dense", "dense"];
+pub(super) const BERT: [&str; 6] = ["query", "key", "value", "dense", "dense", "dense"];
 
 pub(super) fn bert(c: &Config) -> Result<ModelShape, Problem> {
     let mut e = Encoder::bert(c, BERT)?;

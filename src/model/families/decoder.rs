@@ -143,6 +143,7 @@ impl Recipe {
             sinks: false,
             mla: None,
             gate: None,
+            differential: false,
             mixer: None,
             extras: Vec::new(),
         }
@@ -158,6 +159,9 @@ impl Recipe {
             ffn: self.ffn.clone(),
             parallel: self.parallel,
             owns_weights: true,
+            weights_of: None,
+            forward_only: false,
+            ahead: None,
             side: Vec::new(),
             dropout: self.dropout,
             extras: Vec::new(),

@@ -29,7 +29,7 @@ fn most(c: &Config, key: &str) -> Option<u64> {
     }
 }
 
-fn routed(c: &Config, r: &Recipe, shared: &str, peft_rewrites: bool) -> Result<Moe, Problem> {
+pub(super) fn routed(c: &Config, r: &Recipe, shared: &str, peft_rewrites: bool) -> Result<Moe, Problem> {
     let (experts, top_k) = experts(c)?;
     let width = c.need("moe_intermediate_size")?;
     let shared_width = width.saturating_mul(c.count(shared)?.unwrap_or(0));

@@ -28,13 +28,14 @@ pub(super) fn mixing(mixer: Mixer, linears: Vec<Linear>, extras: Vec<Tensor>) ->
         sinks: false,
         mla: None,
         gate: None,
+        differential: false,
         mixer: Some(mixer),
         extras,
     }
 }
 
 /// No feed-forward at all.
-fn nothing() -> Ffn {
+pub(super) fn nothing() -> Ffn {
     Ffn::Dense(Mlp {
         width: 0,
         gated: false,
@@ -101,7 +102,13 @@ pub(super) fn lfm2(c: &Config) -> Result<ModelShape, Problem> {
 }
 
 /// Mamba's selective scan. `names`: keys of state, kernel and rank in this family's files.
-fn scan(c: &Config, hidden: u64, inner: u64, names: [&str; 3], weighted: bool) -> Result<Attention, Problem> {
+pub(super) fn scan(
+    c: &Config,
+    hidden: u64,
+    inner: u64,
+    names: [&str; 3],
+    weighted: bool,
+) -> Result<Attention, Problem> {
     let [state, kernel, rank] = names;
     let state = c.positive(state)?.unwrap_or(16);
     let kernel = c.positive(kernel)?.unwrap_or(4);
@@ -129,21 +136,21 @@ fn scan(c: &Config, hidden: u64, inner: u64, names: [&str; 3], weighted: bool) -
 
 /// Mamba-2's sizes under this family's keys.
 #[expect(clippy::struct_excessive_bools, reason = "each is one independent fact of a family")]
-struct Sizes {
-    inner: u64,
-    heads: u64,
-    groups: u64,
-    state: u64,
-    kernel: u64,
-    chunk: u64,
-    bias: bool,
-    conv_bias: bool,
-    gated_norm: bool,
-    multiplied: bool,
+pub(super) struct Sizes {
+    pub(super) inner: u64,
+    pub(super) heads: u64,
+    pub(super) groups: u64,
+    pub(super) state: u64,
+    pub(super) kernel: u64,
+    pub(super) chunk: u64,
+    pub(super) bias: bool,
+    pub(super) conv_bias: bool,
+    pub(super) gated_norm: bool,
+    pub(super) multiplied: bool,
 }
 
 impl Sizes {
-    fn attention(&self, hidden: u64) -> Attention {
+    pub(super) fn attention(&self, hidden: u64) -> Attention {
         let Sizes { inner, heads, groups, state, kernel, chunk, gated_norm, multiplied, .. } = *self;
         let width = inner + 2 * groups * state;
         let linears = vec![

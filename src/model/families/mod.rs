@@ -5,11 +5,14 @@ mod cousins;
 mod decoder;
 mod delta;
 mod diffusion;
+mod elders;
+mod encoders;
 mod experts;
 mod gemma;
 mod gpt;
 mod hybrid;
 mod image;
+mod latest;
 mod llama;
 mod mla;
 mod moe;
@@ -19,6 +22,8 @@ mod parts;
 mod recurrent;
 mod remote;
 mod seq2seq;
+mod shared;
+mod translators;
 mod unknown;
 
 use super::config::Config;
@@ -66,7 +71,7 @@ const READERS: &[(&[&str], Reader)] = &[
     (&["gemma"], gemma::gemma),
     (&["gemma2", "vaultgemma"], gemma::gemma2),
     (&["gemma3_text"], gemma::gemma3),
-    (&["gpt2", "gpt_bigcode", "openai-gpt"], gpt::gpt2),
+    (&["gpt2", "gpt-sw3", "gpt_bigcode", "openai-gpt"], gpt::gpt2),
     (&["gpt_neo"], gpt::gpt_neo),
     (&["gpt_neox"], gpt::gpt_neox),
     (&["gptj", "codegen"], gpt::gptj),
@@ -123,6 +128,21 @@ const READERS: &[(&[&str], Reader)] = &[
     (&["jetmoe"], recurrent::jetmoe),
     (&["gemma3n_text"], nano::gemma3n),
     (&["gemma4_text", "gemma4_unified_text"], nano::gemma4),
+    (&["axk1"], latest::axk1),
+    (&["axk2"], latest::axk2),
+    (&["hy_v4"], latest::hy_v4),
+    (&["deepseek_v4"], latest::deepseek_v4),
+    (&["inkling_text"], latest::inkling),
+    (&["zaya"], latest::zaya),
+    (&["zamba"], shared::zamba),
+    (&["zamba2"], shared::zamba2),
+    (&["hrm_text"], shared::hrm),
+    (&["longcat_flash"], shared::longcat),
+    (&["ctrl"], elders::ctrl),
+    (&["gpt_neox_japanese"], elders::gpt_neox_japanese),
+    (&["xlnet"], elders::xlnet),
+    (&["cpmant"], elders::cpmant),
+    (&["diffllama"], elders::diffllama),
     (&["nanochat"], cousins::nanochat),
     (&["doge"], cousins::doge),
     (&["modernbert-decoder"], cousins::modernbert_decoder),
@@ -132,6 +152,21 @@ const READERS: &[(&[&str], Reader)] = &[
     (&["roberta", "xlm-roberta", "camembert", "data2vec-text"], bert::roberta),
     (&["roberta-prelayernorm", "xlm-roberta-xl"], bert::roberta_pre_norm),
     (&["layoutlm"], bert::layoutlm),
+    (&["big_bird"], encoders::big_bird),
+    (&["bert-generation"], encoders::bert_generation),
+    (&["rembert"], encoders::rembert),
+    (&["roc_bert"], encoders::roc_bert),
+    (&["roformer"], encoders::roformer),
+    (&["xmod"], encoders::xmod),
+    (&["deberta"], encoders::deberta),
+    (&["mra", "yoso", "nystromformer"], encoders::approximate),
+    (&["longformer"], encoders::longformer),
+    (&["squeezebert"], encoders::squeezebert),
+    (&["tapas"], encoders::tapas),
+    (&["xlm", "flaubert"], encoders::xlm),
+    (&["fnet"], encoders::fnet),
+    (&["convbert"], encoders::convbert),
+    (&["luke"], encoders::luke),
     (&["mpnet"], bert::mpnet),
     (&["distilbert"], bert::distilbert),
     (&["electra"], bert::electra),
@@ -146,6 +181,15 @@ const READERS: &[(&[&str], Reader)] = &[
         seq2seq::bart,
     ),
     (&["whisper"], seq2seq::whisper),
+    (&["mvp"], seq2seq::bart),
+    (&["fsmt"], translators::fsmt),
+    (&["led"], translators::led),
+    (&["bigbird_pegasus"], translators::bigbird_pegasus),
+    (&["pegasus_x"], translators::pegasus_x),
+    (&["nllb-moe"], translators::nllb_moe),
+    (&["switch_transformers"], translators::switch),
+    (&["longt5"], translators::longt5),
+    (&["t5gemma"], translators::t5gemma),
     (&["vit", "deit"], image::vit),
     (&["swin"], image::swin),
     (&["convnext"], image::convnext),

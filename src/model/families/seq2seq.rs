@@ -45,6 +45,7 @@ fn attention(side: &Side, role: Role, causal: bool) -> Attention {
         sinks: false,
         mla: None,
         gate: None,
+        differential: false,
         mixer: None,
         extras: Vec::new(),
     }
@@ -68,6 +69,9 @@ pub(super) fn stack(side: &Side, role: StackRole, mlp: &Mlp, norm: Norm, pre: bo
         ffn: Ffn::Dense(mlp.clone()),
         parallel: false,
         owns_weights: true,
+        weights_of: None,
+        forward_only: false,
+        ahead: None,
         side: Vec::new(),
         dropout: drop,
         extras: Vec::new(),
@@ -90,7 +94,7 @@ fn classifier(c: &Config, hidden: u64) -> Head {
     classify
 }
 
-fn model(c: &Config, hidden: u64, embed: Embeddings, stacks: Vec<Stack>, lm: Head) -> ModelShape {
+pub(super) fn model(c: &Config, hidden: u64, embed: Embeddings, stacks: Vec<Stack>, lm: Head) -> ModelShape {
     ModelShape {
         model_type: c.model_type().to_owned(),
         kind: Kind::EncoderDecoder,
