@@ -132,6 +132,10 @@ impl AttentionLayer {
         if let QkvLayout::Experts { experts, top_k } = facts.layout {
             return self.reduced(sim, &out, pass, (experts, top_k));
         }
+        // Heads go through small matrices in groups before the last one.
+        if last > 0 && facts.linears[last - 1].name == "o_a_proj" {
+            out = self.projections[last - 1].run(sim, &out);
+        }
         self.projections[last].run(sim, &out)
     }
 
@@ -170,7 +174,12 @@ impl AttentionLayer {
             (query, key, value)
         } else {
             let source = memory.unwrap_or(x);
+            // The query of its low-rank input (DeepSeek V4): two matrices, then key and value.
+            let chained = usize::from(facts.linears[0].name == "q_a_proj");
             let mut query = self.projections[0].run(sim, x);
+            if chained > 0 {
+                query = self.projections[1].run(sim, &query);
+            }
             if facts.gate == Some(Gate::InQuery) {
                 let half = query.elements() / 2;
                 let halves = sim.split(&query, &[half, half]);
@@ -189,7 +198,7 @@ impl AttentionLayer {
                 let [key, value] = both;
                 return (query, key, value);
             }
-            let key = sim.heads(self.projections[1].run(sim, source), copies);
+            let key = sim.heads(self.projections[1 + chained].run(sim, source), copies);
             let value = match facts.layout {
                 QkvLayout::KeyIsValue => key.clone(),
                 _ => sim.heads(self.projections[2].run(sim, source), pass.mode.eager),

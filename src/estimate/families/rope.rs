@@ -43,7 +43,8 @@ pub(crate) fn rotate(
 ) -> (Tensor, Tensor) {
     if rope.dims < width {
         let cut = |x: &Tensor, heads: u64| {
-            let turning = tokens * heads * rope.dims;
+            // What a family counted only does not fill its heads is turned as far as it goes.
+            let turning = (tokens * heads * rope.dims).min(x.elements());
             (sim.view(x, turning), sim.view(x, x.elements() - turning))
         };
         let (query_turning, query_rest) = cut(query, heads);

@@ -34,7 +34,7 @@ impl ScoreStyle {
             "gptj" | "codegen" | "gpt_neo" => ScoreStyle::WideFirst,
             "gpt_oss" => ScoreStyle::Sinks,
             "mpt" => ScoreStyle::Mpt,
-            "deberta-v2" => ScoreStyle::Disentangled,
+            "deberta" | "deberta-v2" => ScoreStyle::Disentangled,
             "xglm" => ScoreStyle::Xglm,
             _ => ScoreStyle::Common,
         }

@@ -7,11 +7,11 @@ use super::experts::sparse_kinds;
 use super::hybrid::{convolution, mixing};
 use super::llama::whole_qk;
 use super::mla::latent_recipe;
-use super::moe::{Facts, experts, mixture, sparse_layers};
+use super::moe::{Facts, experts, mixture, qwen_mixture, sparse_layers};
 use super::parts::{linear, tensor};
 use crate::model::config::Config;
 use crate::model::{
-    Attention, DeltaRule, Exactness, Ffn, Gate, Layer, Linear, Mixer, ModelShape, Moe, NormKind, NormSite,
+    Attention, DeltaRule, Exactness, Ffn, Gate, Layer, Linear, Mixer, ModelShape, NormKind, NormSite,
     Position, Role,
 };
 use crate::words::Problem;
@@ -65,20 +65,6 @@ fn qwen(c: &Config) -> Result<Recipe, Problem> {
     r.norms(NormKind::RmsPlusOne);
     r.qk_norm = Some(head_norm(NormKind::RmsPlusOne, r.head_dim));
     Ok(r)
-}
-
-fn qwen_mixture(c: &Config, hidden: u64, peft_rewrites: bool) -> Result<Moe, Problem> {
-    let (experts, top_k) = experts(c)?;
-    let facts = Facts {
-        experts,
-        top_k,
-        width: c.need("moe_intermediate_size")?,
-        shared_width: c.need("shared_expert_intermediate_size")?,
-        peft_rewrites,
-    };
-    let mut moe = mixture(c, hidden, &facts);
-    moe.shared_gate = Some(linear("shared_expert_gate", hidden, 1, false, Role::Router));
-    Ok(moe)
 }
 
 fn every_fourth(c: &Config) -> Result<Box<dyn Fn(u64) -> bool>, Problem> {

@@ -7,7 +7,9 @@ use super::mla::deepseek;
 use super::moe::{Facts, experts, mixture};
 use super::parts::{linear, rms, tensor};
 use crate::model::config::Config;
-use crate::model::{Exactness, Ffn, Gate, Layer, ModelShape, NormKind, NormSite, QkNorm, QkvLayout, Role};
+use crate::model::{
+    Exactness, Ffn, Gate, Layer, Linear, ModelShape, NormKind, NormSite, QkNorm, QkvLayout, Role,
+};
 use crate::words::Problem;
 
 fn counted(mut shape: ModelShape) -> ModelShape {
@@ -47,8 +49,8 @@ pub(super) fn axk2(c: &Config) -> Result<ModelShape, Problem> {
         }
         let mixture = matches!(layer.ffn, Ffn::Moe(_));
         for _ in 0..1 + usize::from(mixture) {
-            layer.extras.push(tensor("norm.fc1", &[rank, hidden], Role::Norm));
-            layer.extras.push(tensor("norm.fc2", &[hidden, rank], Role::Norm));
+            layer.side.push(linear("fc1", hidden, rank, false, Role::Projection));
+            layer.side.push(linear("fc2", rank, hidden, false, Role::Projection));
         }
     }
     Ok(counted(shape))
@@ -108,11 +110,11 @@ pub(super) fn deepseek_v4(c: &Config) -> Result<ModelShape, Problem> {
         part("q_a_proj", hidden, rank),
         part("q_b_proj", rank, heads * dim),
         part("kv_proj", hidden, dim),
-        part("o_a_proj", heads * dim / groups, groups * out_rank),
+        // One for each group of heads.
+        Linear { count: groups, ..part("o_a_proj", heads * dim / groups, out_rank) },
         part("o_b_proj", groups * out_rank, hidden),
     ];
-    let kinds: Vec<String> =
-        c.texts("layer_types").unwrap_or_default().into_iter().map(str::to_owned).collect();
+    let kinds = compressions(c, r.layers);
     let rates = c.raw("compress_rates").cloned().unwrap_or_default();
     let rate = move |kind: &str, otherwise: u64| {
         rates
@@ -129,7 +131,7 @@ pub(super) fn deepseek_v4(c: &Config) -> Result<ModelShape, Problem> {
     let mixes = (2 + several) * several;
     let mut shape = r.build(c, |i, layer: &mut Layer| {
         layer.attention.linears.clone_from(&linears);
-        layer.attention.layout = QkvLayout::Separate;
+        layer.attention.layout = QkvLayout::KeyIsValue;
         let extras = &mut layer.attention.extras;
         extras.push(tensor("sinks", &[heads], Role::Attention));
         extras.push(tensor("q_a_norm.weight", &[rank], Role::Norm));
@@ -156,6 +158,24 @@ pub(super) fn deepseek_v4(c: &Config) -> Result<ModelShape, Problem> {
     });
     shape.extras.extend(stream_head(several, hidden));
     Ok(counted(shape))
+}
+
+/// How each layer compresses its keys: the list of kinds, the older one of ratios, else the class's own order.
+fn compressions(c: &Config, layers: u64) -> Vec<String> {
+    const FEW: &str = "compressed_sparse_attention";
+    const MANY: &str = "heavily_compressed_attention";
+    if let Some(kinds) = c.texts("layer_types") {
+        return kinds.into_iter().map(str::to_owned).collect();
+    }
+    if let Some(ratios) = c.raw("compress_ratios").and_then(serde_json::Value::as_array) {
+        let kind = |ratio: &serde_json::Value| match ratio.as_u64() {
+            Some(4) => FEW,
+            Some(128) => MANY,
+            _ => "sliding_attention",
+        };
+        return ratios.iter().map(|ratio| kind(ratio).to_owned()).collect();
+    }
+    (0..layers).map(|i| if i > 2 && i % 2 == 1 { FEW } else { MANY }.to_owned()).collect()
 }
 
 /// Short convolutions behind keys, values, attention and feed-forward; biases by distance.
@@ -210,9 +230,9 @@ pub(super) fn inkling(c: &Config) -> Result<ModelShape, Problem> {
         for name in ["attn_sconv", "mlp_sconv"] {
             layer.extras.push(tensor(name, &[hidden, 1, kernel], Role::Convolution));
         }
+        layer.extras.push(tensor("global_scale", &[1], Role::Router));
         if sparse(i) {
             layer.ffn = Ffn::Moe(moe.clone());
-            layer.extras.push(tensor("gate.global_scale", &[1], Role::Router));
         }
     });
     shape.embed.norm = Some(rms(NormKind::Rms, hidden));

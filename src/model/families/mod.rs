@@ -27,7 +27,7 @@ mod translators;
 mod unknown;
 
 use super::config::Config;
-use super::{Exactness, ModelShape};
+use super::{Exactness, Mixer, ModelShape};
 use crate::words::{Message, Problem};
 
 type Reader = fn(&Config) -> Result<ModelShape, Problem>;
@@ -181,7 +181,7 @@ const READERS: &[(&[&str], Reader)] = &[
         seq2seq::bart,
     ),
     (&["whisper"], seq2seq::whisper),
-    (&["mvp"], seq2seq::bart),
+    (&["mvp"], translators::mvp),
     (&["fsmt"], translators::fsmt),
     (&["led"], translators::led),
     (&["bigbird_pegasus"], translators::bigbird_pegasus),
@@ -228,6 +228,29 @@ const UNCOMPARED: &[&str] = &[
     "xverse",
 ];
 
+/// Which packages would replace the PyTorch code that the programs of scans and convolutions were read from.
+fn kernels(shape: &ModelShape) -> Option<Message> {
+    let layers = shape.stacks.iter().flat_map(|stack| &stack.layers);
+    let mut packages: Vec<&str> = layers
+        .flat_map(|layer| [layer.attention.mixer, layer.beside.as_ref().and_then(|beside| beside.mixer)])
+        .flatten()
+        .flat_map(|mixer| match mixer {
+            Mixer::Delta(_) => ["flash-linear-attention", "causal-conv1d"].as_slice(),
+            Mixer::Mamba { .. } | Mixer::Mamba2 { .. } => &["mamba-ssm", "causal-conv1d"],
+            Mixer::ShortConv { .. } => &["causal-conv1d"],
+            Mixer::Rwkv { .. }
+            | Mixer::RgLru { .. }
+            | Mixer::MatrixMemory { .. }
+            | Mixer::Lightning { .. } => &[],
+        })
+        .copied()
+        .collect();
+    packages.sort_unstable();
+    packages.dedup();
+    let named = packages.join(", ");
+    (!packages.is_empty()).then(|| Message::new("config-kernels").with("packages", named))
+}
+
 fn reader(model_type: &str) -> Option<Reader> {
     READERS.iter().find(|(types, _)| types.contains(&model_type)).map(|(_, reader)| *reader)
 }
@@ -250,7 +273,8 @@ pub(super) fn read(config: &Config) -> Result<(ModelShape, Vec<Message>), Proble
             Exactness::Counted => Some("config-counted"),
         };
         let note = note.map(|id| Message::new(id).with("model_type", config.model_type()));
-        return Ok((shape, note.into_iter().collect()));
+        let notes = note.into_iter().chain(kernels(&shape)).collect();
+        return Ok((shape, notes));
     }
     let named = if config.model_type().is_empty() {
         match diffusion::named(config)? {

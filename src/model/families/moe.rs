@@ -67,21 +67,27 @@ pub(super) fn sparse_layers(c: &Config) -> Result<impl Fn(u64) -> bool + use<>, 
     Ok(move |i: u64| !dense.contains(&i) && (i + 1).is_multiple_of(step))
 }
 
-pub(super) fn qwen2_moe(c: &Config) -> Result<ModelShape, Problem> {
-    let mut r = Recipe::llama(c)?;
-    r.qkv_bias = c.flag("qkv_bias").unwrap_or(true);
-    r.out_bias = false;
+/// Experts with a shared one that a sigmoid of its own weights.
+pub(super) fn qwen_mixture(c: &Config, hidden: u64, peft_rewrites: bool) -> Result<Moe, Problem> {
     let (experts, top_k) = experts(c)?;
     let facts = Facts {
         experts,
         top_k,
         width: c.need("moe_intermediate_size")?,
         shared_width: c.need("shared_expert_intermediate_size")?,
-        // Measured with PEFT 0.21: adapters on the shared expert and its gate, none on the stacked experts.
-        peft_rewrites: false,
+        peft_rewrites,
     };
-    let mut moe = mixture(c, r.hidden, &facts);
-    moe.shared_gate = Some(linear("shared_expert_gate", r.hidden, 1, false, Role::Router));
+    let mut moe = mixture(c, hidden, &facts);
+    moe.shared_gate = Some(linear("shared_expert_gate", hidden, 1, false, Role::Router));
+    Ok(moe)
+}
+
+pub(super) fn qwen2_moe(c: &Config) -> Result<ModelShape, Problem> {
+    let mut r = Recipe::llama(c)?;
+    r.qkv_bias = c.flag("qkv_bias").unwrap_or(true);
+    r.out_bias = false;
+    // Measured with PEFT 0.21: adapters on the shared expert and its gate, none on the stacked experts.
+    let moe = qwen_mixture(c, r.hidden, false)?;
     let (window, sparse) = (qwen_window(c)?, sparse_layers(c)?);
     Ok(r.build(c, |i, layer| {
         window(i, layer);

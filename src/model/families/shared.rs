@@ -223,6 +223,7 @@ pub(super) fn longcat(c: &Config) -> Result<ModelShape, Problem> {
     };
     let mut moe = mixture(c, r.hidden, &facts);
     "classifier".clone_into(&mut moe.router.name);
+    moe.router.stacked = false;
     // Experts that hand back their input have a row of the first matrix all the same, and none of the second.
     if let Some(last) = moe.expert.linears.last_mut() {
         last.count = experts;

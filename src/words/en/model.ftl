@@ -12,6 +12,7 @@ config-unknown-family = the architecture `{ $model_type }` is not known here, an
 config-read-by-shape = the architecture `{ $model_type }` is not known here: read by its dimensions as a Llama-like decoder, so the interval is wider
 config-counted = the parameters of `{ $model_type }` are counted exactly, but how its layers run is read by their dimensions only, so the interval is wider
 config-uncompared = the parameters of `{ $model_type }` are counted exactly; what its layers keep was read from the modelling code and compared with no run yet, so the interval is wider
+config-kernels = estimated for the plain PyTorch code that runs where the kernels of { $packages } are not installed; with them a training step keeps less for backward, by an amount that is not derived here
 config-text-part = only the text part (`{ $key }`) of `{ $model_type }` is counted, without its image or audio towers
 config-quantized = the checkpoint is stored quantized ({ $method }): its size differs from the plan's element types
 

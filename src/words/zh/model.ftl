@@ -12,6 +12,7 @@ config-unknown-family = 不认识架构 `{ $model_type }`，其配置也没有�
 config-read-by-shape = 不认识架构 `{ $model_type }`：按其维度当作类 Llama 的解码器处理，因此区间更宽
 config-counted = `{ $model_type }` 的参数量是精确计数，但其各层的运算只按维度推断，因此区间更宽
 config-uncompared = `{ $model_type }` 的参数量是精确计数；其各层保留的内容取自建模代码，尚未与任何实际运行比较，因此区间更宽
+config-kernels = 按未安装 { $packages } 的内核时所运行的纯 PyTorch 代码估算；装上之后训练步为反向传播保留得更少，少多少此处没有推导
 config-text-part = 只计 `{ $model_type }` 的文本部分（`{ $key }`），不含图像或音频塔
 config-quantized = 检查点以量化形式存储（{ $method }）：大小与方案的元素类型不同
 
