@@ -19,9 +19,10 @@ mod score;
 use std::collections::BTreeMap;
 
 use cases::Case;
+use onecard::estimate::calibrate::{Measured, calibrate};
 use onecard::estimate::engine::runs_within;
 use onecard::estimate::estimate;
-use onecard::units::{Bytes, GIB};
+use onecard::units::{ByteRange, Bytes, GIB};
 use score::{Scored, Summary, table};
 
 fn scored(cases: &[Case]) -> Vec<Scored> {
@@ -83,6 +84,68 @@ fn held_out_runs_are_all_answered() {
     assert!(!lines.contains("\"allocated\":[0,"), "every row is answered");
     if let Some(path) = std::env::var_os("ONECARD_PREDICTIONS") {
         std::fs::write(path, lines).unwrap();
+    }
+}
+
+/// Each run of a model corrects the estimate of the others of the same model and settings: another batch, another length.
+/// The corrected interval is narrower and holds the truth as often.
+#[test]
+fn one_measured_run_narrows_the_interval_of_another() {
+    let mut cases = cases::memory();
+    cases.extend(cases::held_out());
+    let same = |a: &Case, b: &Case| {
+        let mut plan = a.plan.clone();
+        (plan.seq, plan.batch) = (b.plan.seq, b.plan.batch);
+        plan.habits.loss_chunk_tokens = b.plan.habits.loss_chunk_tokens;
+        a.shape == b.shape && plan == b.plan && (a.plan.seq, a.plan.batch) != (b.plan.seq, b.plan.batch)
+    };
+    let alike: Vec<_> = cases.iter().filter(|case| cases.iter().any(|other| same(case, other))).collect();
+    let estimates: Vec<_> = alike.iter().map(|c| estimate(&c.shape, &c.plan, &c.device)).collect();
+    let bytes = |value: Option<f64>| value.map(|v| Bytes(v as u64));
+    let (mut rows, mut misses) = (Vec::new(), Vec::new());
+    for (i, from) in alike.iter().enumerate() {
+        for (j, to) in alike.iter().enumerate().filter(|(_, to)| same(from, to)) {
+            let measured = Measured {
+                allocated: bytes(from.allocated),
+                reserved: bytes(from.reserved),
+                process: bytes(from.process),
+            };
+            let (peak, _) = calibrate("probe.json", measured, &estimates[i], &estimates[j], true).unwrap();
+            let truth = [to.allocated, to.reserved, to.process];
+            for (k, after) in [peak.allocated, peak.reserved, peak.process].into_iter().enumerate() {
+                let Some(truth) = truth[k] else { continue };
+                let before =
+                    [estimates[j].peak.allocated, estimates[j].peak.reserved, estimates[j].peak.process][k];
+                let held = |s: ByteRange| truth >= s.low.get() as f64 && truth <= s.high.get() as f64;
+                let width = |s: ByteRange| (s.high.get() - s.low.get()) as f64 / truth;
+                rows.push((k, held(before), held(after), width(before), width(after)));
+                if !held(after) {
+                    let off = |b: Bytes| b.get() as f64 / truth;
+                    misses.push(format!(
+                        "{k} {} -> {}: {:.3} to {:.3}",
+                        from.id,
+                        to.id,
+                        off(after.low),
+                        off(after.high)
+                    ));
+                }
+            }
+        }
+    }
+    println!("calibrated: {} pairs\n{}", rows.len() / 3, misses.join("\n"));
+    for (k, name) in ["allocated", "reserved", "process"].into_iter().enumerate() {
+        let of: Vec<_> = rows.iter().filter(|row| row.0 == k).collect();
+        let share = |n: usize| n as f64 / of.len() as f64;
+        let median = |mut all: Vec<f64>| {
+            all.sort_by(f64::total_cmp);
+            all[all.len() / 2]
+        };
+        let (held, kept) =
+            (share(of.iter().filter(|r| r.1).count()), share(of.iter().filter(|r| r.2).count()));
+        let wide = median(of.iter().map(|row| row.3).collect());
+        let narrow = median(of.iter().map(|row| row.4).collect());
+        println!("{name}: inside {held:.3} -> {kept:.3}, width {wide:.3} -> {narrow:.3}");
+        assert!(kept >= 0.95 && narrow < wide, "{name}");
     }
 }
 

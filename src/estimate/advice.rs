@@ -63,7 +63,7 @@ fn idea(
 
 /// Every single change that lowers the peak.
 pub fn advise(question: &Question<'_>, now: &Answer, card: Option<&Card>) -> Vec<Advice> {
-    let mut rows: Vec<Advice> = ideas(&now.plan)
+    let mut rows: Vec<Advice> = ideas(question, now, card)
         .into_iter()
         .filter_map(|idea| {
             let answer = question.answer_to(applied(&now.asked, &idea), card).ok()?;
@@ -99,12 +99,13 @@ fn weigh(now: &Answer, peak: &ByteRange, card: Option<&Card>, idea: Idea) -> Opt
     })
 }
 
-fn ideas(plan: &Plan) -> Vec<Idea> {
+fn ideas(question: &Question<'_>, now: &Answer, card: Option<&Card>) -> Vec<Idea> {
     let mut ideas = Vec::new();
+    let plan = &now.plan;
     batch(plan, &mut ideas);
     length(plan, &mut ideas);
     precision(plan, &mut ideas);
-    accumulation(plan, &mut ideas);
+    accumulation(question, now, card, &mut ideas);
     recomputation(plan, &mut ideas);
     adapters(plan, &mut ideas);
     elsewhere(plan, &mut ideas);
@@ -174,18 +175,46 @@ fn precision(plan: &Plan, ideas: &mut Vec<Idea>) {
     }
 }
 
-fn accumulation(plan: &Plan, ideas: &mut Vec<Idea>) {
+/// The same effective batch in the largest micro-batches that surely fit, else one by one.
+fn accumulation(question: &Question<'_>, now: &Answer, card: Option<&Card>, ideas: &mut Vec<Idea>) {
+    let plan = &now.plan;
     if !plan.trains() || plan.batch < 2 {
         return;
     }
-    let accum = plan.grad_accum * plan.batch;
-    let change = Message::new("advice-accumulate").with("batch", 1_u64).with("accum", accum);
-    let effect = Message::new("effect-same-batch");
-    let flag = format!("--batch 1 --grad-accum {accum}");
-    ideas.push(idea(change, flag, Experiment::Same, effect, move |asked| {
-        asked.batch = Some(1);
-        asked.grad_accum = Some(accum);
-    }));
+    let split = |micro: u64| {
+        let accum = plan.grad_accum.saturating_mul(plan.batch / micro);
+        move |asked: &mut Asked| {
+            asked.batch = Some(micro);
+            asked.grad_accum = Some(accum);
+        }
+    };
+    let fits = |micro: u64, card: &Card| {
+        let mut asked = now.asked.clone();
+        split(micro)(&mut asked);
+        let answer = question.answer_to(asked, Some(card));
+        let limit = limit_of(card.memory, plan.memory_limit);
+        answer.is_ok_and(|answer| answer.estimate.peak.process.high <= limit)
+    };
+    let largest = card.and_then(|card| divisors(plan.batch).into_iter().find(|micro| fits(*micro, card)));
+    let micro = largest.unwrap_or(1);
+    let accum = plan.grad_accum.saturating_mul(plan.batch / micro);
+    let change = Message::new("advice-accumulate").with("batch", micro).with("accum", accum);
+    // Batch normalization takes its mean and variance of each micro-batch.
+    let (experiment, effect) = if question.model.batch_norms {
+        (Experiment::Changed, Message::new("effect-batch-statistics"))
+    } else {
+        (Experiment::Same, Message::new("effect-same-batch"))
+    };
+    let flag = format!("--batch {micro} --grad-accum {accum}");
+    ideas.push(idea(change, flag, experiment, effect, split(micro)));
+}
+
+/// Most micro-batch sizes that are tried; beyond them the batch is taken one by one.
+const SPLITS: usize = 12;
+
+/// Proper divisors, the largest first.
+fn divisors(batch: u64) -> Vec<u64> {
+    (2..=batch.min(1 << 12)).filter(|n| batch.is_multiple_of(*n)).map(|n| batch / n).take(SPLITS).collect()
 }
 
 fn recomputation(plan: &Plan, ideas: &mut Vec<Idea>) {

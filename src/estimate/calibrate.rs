@@ -2,12 +2,16 @@
 //!
 //! What stands still (weights, gradients, optimizer states) is known exactly from shapes; what the measurement tells is
 //! the rest, which follows tokens. So the ratio of measured to estimated is taken of the rest alone, and carried over
-//! to the plan asked for. The farther that plan is from the probed one, the less the ratio says: the interval grows
-//! with the logarithm of the ratio of their moving parts, and never beyond the uncorrected one.
+//! to the plan asked for. What the estimate missed may as well be an amount that stays the same (a tensor that a loop
+//! keeps, a model beside): the interval holds that case too. The farther the plan is from the probed one, the less the
+//! measurement says: the interval grows with the logarithm of the ratio of their moving parts.
+//!
+//! A peak in the optimizer step says nothing of activations, and one in a forward or backward pass nothing of the
+//! optimizer's temporaries: where the two plans peak in different parts, only what lies outside the allocator is taken.
 
 use serde::{Deserialize, Serialize};
 
-use super::outcome::{Estimate, LedgerRow, Peak};
+use super::outcome::{Estimate, LedgerRow, Moment, Peak};
 use crate::units::{ByteRange, Bytes, Span};
 
 /// What a probe measured, in bytes.
@@ -31,6 +35,9 @@ pub struct Calibration {
     /// Measured over estimated, of the part that follows tokens; absent where there is none to speak of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving_ratio: Option<f64>,
+    /// The probed run's peak came in another part of a step than this plan's will: nothing was carried over from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_moment: Option<Moment>,
     /// Reserved over allocated as measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_ratio: Option<f64>,
@@ -52,13 +59,23 @@ pub struct MeasuredPeaks {
 }
 
 /// The ledger's terms that do not follow tokens.
-const STANDING: [&str; 6] =
-    ["weights", "quantization_constants", "adapters", "buffers", "gradients", "optimizer_state"];
+const STANDING: [&str; 8] = [
+    "weights",
+    "quantization_constants",
+    "adapters",
+    "buffers",
+    "gradients",
+    "optimizer_state",
+    "autocast_casts",
+    "library_workspaces",
+];
 
 /// Uncertainty of a peak at the probed plan itself: a later step may be a little larger.
 const AT_HAND: f64 = 0.01;
 /// Added for each factor of e between the moving parts of the two plans.
 const PER_E: f64 = 0.04;
+/// How fast a measured ratio of reserved to allocated loses its say, for each factor of e.
+const PER_FRAGMENT: f64 = 4.0;
 /// A moving part below this share of the peak says nothing about tokens.
 const TOO_SMALL: f64 = 0.02;
 
@@ -70,6 +87,16 @@ pub fn standing(estimate: &Estimate) -> Bytes {
     rows.map(|row| row.bytes.expected).sum::<Bytes>().min(estimate.peak.allocated.expected)
 }
 
+/// Parts of a step whose peaks tell of one another.
+fn part(moment: Option<Moment>) -> u8 {
+    match moment {
+        None | Some(Moment::Loaded) => 0,
+        Some(Moment::Forward | Moment::Loss | Moment::Backward) => 1,
+        Some(Moment::OptimizerStep) => 2,
+        Some(Moment::Prefill | Moment::Decode) => 3,
+    }
+}
+
 /// `estimate` corrected by what was measured of `probed`; `same_card` says whether both ran on the same kind.
 pub fn calibrate(
     document: &str,
@@ -79,43 +106,20 @@ pub fn calibrate(
     same_card: bool,
 ) -> Option<(Peak, Calibration)> {
     let allocated = measured.allocated.or_else(|| back_from_process(measured, probed))?;
+    let other_moment =
+        probed.peak_moment().filter(|moment| part(Some(*moment)) != part(estimate.peak_moment()));
     let held = standing(probed);
-    let moving = probed.peak.allocated.expected.saturating_sub(held);
-    let ratio = (moving.get() as f64 > TOO_SMALL * probed.peak.allocated.expected.get() as f64
-        && allocated > held)
-        .then(|| allocated.saturating_sub(held).get() as f64 / moving.get() as f64);
-    let held_now = standing(estimate);
-    let moving_now = estimate.peak.allocated.expected.saturating_sub(held_now);
-    let expected = match ratio {
-        Some(ratio) => held_now + moving_now.scaled(ratio),
-        // Nothing moves, or less was measured than what should stand: everything scales alike.
-        None => estimate
-            .peak
-            .allocated
-            .expected
-            .scaled(allocated.get() as f64 / probed.peak.allocated.expected.get().max(1) as f64),
-    };
-    let apart = (moving_now.get().max(1) as f64 / moving.get().max(1) as f64).ln().abs();
-    let wide = AT_HAND + PER_E * apart;
-    let corrected = around(expected, wide, estimate.peak.allocated);
     let reserved_ratio = match (measured.reserved, measured.allocated) {
         (Some(reserved), Some(allocated)) if allocated > Bytes::ZERO => {
             Some(reserved.get() as f64 / allocated.get() as f64)
         }
         _ => None,
     };
-    let reserved = match reserved_ratio {
-        Some(ratio) => {
-            // Fragmentation varies with sizes: half to one and a half times the excess that was seen.
-            let excess = (ratio - 1.0).max(0.0);
-            let spread = 0.5 * (1.0 - (-4.0 * apart).exp());
-            Span {
-                low: corrected.low.scaled(1.0 + excess * (1.0 - spread)),
-                expected: corrected.expected.scaled(1.0 + excess),
-                high: corrected.high.scaled(1.0 + excess * (1.0 + spread)),
-            }
-        }
-        None => scaled_with(estimate.peak.reserved, estimate.peak.allocated, corrected),
+    let (live, reserved, ratio) = if other_moment.is_some() {
+        (estimate.peak.allocated, estimate.peak.reserved, None)
+    } else {
+        let carried = carried(allocated, held, probed, estimate);
+        (carried.live, reserved_of(&carried, reserved_ratio, probed, estimate), carried.ratio)
     };
     let outside = match (measured.process, measured.reserved) {
         (Some(process), Some(reserved)) if process > reserved => Some(process.saturating_sub(reserved)),
@@ -126,7 +130,7 @@ pub fn calibrate(
         None => reserved + gap(estimate.peak.process, estimate.peak.reserved),
     };
     Some((
-        Peak { allocated: corrected, reserved, process },
+        Peak { allocated: live, reserved, process },
         Calibration {
             document: document.to_owned(),
             measured: MeasuredPeaks {
@@ -141,11 +145,71 @@ pub fn calibrate(
             },
             standing: held,
             moving_ratio: ratio,
+            other_moment,
             reserved_ratio,
             outside,
             uncorrected: estimate.peak,
         },
     ))
+}
+
+/// Live tensors of a plan as a measurement of another corrects them.
+struct Carried {
+    live: ByteRange,
+    ratio: Option<f64>,
+    /// Factors of e between the moving parts of the two plans.
+    apart: f64,
+}
+
+fn carried(allocated: Bytes, held: Bytes, probed: &Estimate, estimate: &Estimate) -> Carried {
+    let before = probed.peak.allocated.expected;
+    let now = estimate.peak.allocated.expected;
+    let moving = before.saturating_sub(held);
+    let ratio = (moving.get() as f64 > TOO_SMALL * before.get() as f64 && allocated > held)
+        .then(|| allocated.saturating_sub(held).get() as f64 / moving.get() as f64);
+    let held_now = standing(estimate);
+    let moving_now = now.saturating_sub(held_now);
+    let expected = match ratio {
+        Some(ratio) => held_now + moving_now.scaled(ratio),
+        // Nothing moves, or less was measured than what should stand: everything scales alike.
+        None => now.scaled(allocated.get() as f64 / before.get().max(1) as f64),
+    };
+    // What was missed stays the same whatever follows tokens.
+    let shifted = (now + allocated).saturating_sub(before);
+    let apart = (moving_now.get().max(1) as f64 / moving.get().max(1) as f64).ln().abs();
+    let near = around(expected, AT_HAND + PER_E * apart, estimate.peak.allocated);
+    let live = Span {
+        low: near.low.min(near.low.scaled(shifted.get() as f64 / expected.get().max(1) as f64)),
+        expected,
+        high: near.high.max(near.high.scaled(shifted.get() as f64 / expected.get().max(1) as f64)),
+    };
+    Carried { live, ratio, apart }
+}
+
+/// The ratio that was measured holds for the sizes that were measured. The farther the plan, the more the simulated
+/// allocator's own ratio counts, and its doubts.
+fn reserved_of(
+    carried: &Carried,
+    measured: Option<f64>,
+    probed: &Estimate,
+    estimate: &Estimate,
+) -> ByteRange {
+    let Carried { live, apart, .. } = *carried;
+    let simulated =
+        |peak: &Peak| peak.reserved.expected.get() as f64 / peak.allocated.expected.get().max(1) as f64;
+    let Some(measured) = measured else {
+        return scaled_with(estimate.peak.reserved, estimate.peak.allocated, live);
+    };
+    let near = (-PER_FRAGMENT * apart).exp();
+    let ratio = (simulated(&estimate.peak) * (measured / simulated(&probed.peak)).powf(near)).max(1.0);
+    let expected = live.expected.scaled(ratio);
+    let share = |part: Bytes, of: Bytes| part.get() as f64 / of.get().max(1) as f64;
+    let before = estimate.peak.reserved;
+    let below = share(live.expected.saturating_sub(live.low), live.expected)
+        .max((1.0 - near) * share(before.expected.saturating_sub(before.low), before.expected));
+    let above = share(live.high.saturating_sub(live.expected), live.expected)
+        .max((1.0 - near) * share(before.high.saturating_sub(before.expected), before.expected));
+    Span { low: expected.scaled(1.0 - below).max(live.low), expected, high: expected.scaled(1.0 + above) }
 }
 
 /// Live tensors behind a peak of which only the outside was seen.
@@ -248,7 +312,20 @@ mod tests {
         let near = calibrate("p.json", measured(16), &estimate(5), &estimate(6), true).expect("calibrated").0;
         let share = |p: &Peak| p.allocated.high.get() as f64 / p.allocated.expected.get() as f64;
         assert!(share(&peak) > share(&near), "farther is less certain");
-        assert!(share(&peak) <= 1.1 + 1e-9, "never beyond the uncorrected interval");
+        assert!(share(&peak) <= 1.1 + 1e-9, "no wider than the uncorrected interval");
+        assert!(peak.allocated.low < gib(31), "or one GiB was missed whatever the tokens: 30 + 1");
+    }
+
+    #[test]
+    fn a_peak_in_the_step_says_nothing_of_activations() {
+        let mut stepping = estimate(5);
+        stepping.moments[0].moment = Moment::OptimizerStep;
+        stepping.ledger[0].moments = vec![Moment::OptimizerStep];
+        let now = estimate(20);
+        let (peak, told) = calibrate("p.json", measured(16), &stepping, &now, true).expect("calibrated");
+        assert_eq!((told.other_moment, told.moving_ratio), (Some(Moment::OptimizerStep), None));
+        assert_eq!((peak.allocated, peak.reserved), (now.peak.allocated, now.peak.reserved));
+        assert_eq!(peak.process, now.peak.reserved + Span::exact(Bytes(700 * MIB)), "the context is known");
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct ModelFacts {
     pub only_eager: bool,
     /// The family's linears are a class of their own.
     pub own_linear: bool,
+    /// Its results depend on how a batch is split.
+    pub batch_norms: bool,
 }
 
 pub const DEFAULT_SEQ: u64 = 2048;

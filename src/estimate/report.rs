@@ -10,7 +10,7 @@ use super::defaults::Asked;
 use super::fit::{Fit, judge};
 use super::flops::Work;
 use super::ignored;
-use super::outcome::Estimate;
+use super::outcome::{Estimate, Moment};
 use super::plan::{Method, Plan, Solve, Task};
 use super::question::{Answer, Question};
 use super::sharding::{Units, gpus_needed};
@@ -97,6 +97,8 @@ pub fn report(inputs: Inputs<'_>) -> Result<EstimateBody, Problem> {
         stored_bits: inputs.stored_dtype.unwrap_or(DType::Bf16).bits(),
         kept_inputs: kept_inputs(&now.plan, &inputs.model),
     };
+    let calibration = (inputs.calibration)(&now.plan, card);
+    notes.extend(calibration.as_ref().and_then(|calibration| elsewhere(calibration, &now.estimate)));
     notes.extend(now.estimate.notes.clone());
     gaps.extend(now.estimate.gaps.clone());
     Ok(EstimateBody {
@@ -111,11 +113,18 @@ pub fn report(inputs: Inputs<'_>) -> Result<EstimateBody, Problem> {
         time,
         assumptions: assumptions(question, &now, card),
         beside: Some(beside(&now.plan, &single, counts, steps_of(&now.plan))),
-        calibration: (inputs.calibration)(&now.plan, card),
+        calibration,
         notes,
         gaps,
         plan: now.plan,
     })
+}
+
+/// The probed run peaked where this one will not.
+fn elsewhere(calibration: &Calibration, estimate: &Estimate) -> Option<Message> {
+    let (there, here) = (calibration.other_moment?, estimate.peak_moment()?);
+    let word = |moment: Moment| Message::keyed("moment-", moment.key());
+    Some(Message::new("note-calibrate-moment").with("there", word(there)).with("here", word(here)))
 }
 
 /// Trained parameters where the shape is not known: all, or as many as the ledger's adapters.

@@ -12,7 +12,7 @@
 //! - Inference: layers are spread over the cards (`device_map="auto"`), and each holds its layers' cache.
 //! - NCCL holds send and receive buffers of 4 MiB (`NCCL_BUFFSIZE`) for each of 2 to 32 channels.
 
-use super::outcome::{Estimate, LedgerRow, Moment, Peak};
+use super::outcome::{Estimate, LedgerRow, Moment, MomentBytes, Peak};
 use super::plan::{Autocast, Method, Plan, Task};
 use crate::model::DType;
 use crate::units::{ByteRange, Bytes, MIB, Span};
@@ -186,9 +186,31 @@ fn divide(estimate: &Estimate, division: &Division) -> Estimate {
     let before = estimate.moments.iter().map(|moment| moment.bytes).max().unwrap_or_default();
     let after = moments.iter().map(|moment| moment.bytes).max().unwrap_or_default();
     let peak = peak(estimate, division, before, after);
+    beside(&mut ledger, &moments, after.get() as f64 / before.get().max(1) as f64);
     let mut notes = estimate.notes.clone();
     notes.push(Message::new("note-one-rank"));
     Estimate { ledger, moments, peak, notes, gaps: estimate.gaps.clone() }
+}
+
+/// Rows of what lies beside live tensors, at the moment that is the peak of one rank.
+fn beside(ledger: &mut Vec<LedgerRow>, moments: &[MomentBytes], ratio: f64) {
+    let most = moments.iter().map(|row| row.bytes).max().unwrap_or_default();
+    let peak: Vec<Moment> =
+        moments.iter().find(|row| row.bytes == most).map(|row| row.moment).into_iter().collect();
+    for row in &mut *ledger {
+        if row.term == "allocator_cache" {
+            row.bytes = row.bytes.map(|bytes| bytes.scaled(ratio));
+            row.moments.clone_from(&peak);
+        } else if row.term == "cuda_context" {
+            row.moments.clone_from(&peak);
+        }
+    }
+    ledger.push(LedgerRow {
+        term: "collective_buffers".to_owned(),
+        bytes: NCCL,
+        moments: peak,
+        basis: Message::new("basis-nccl"),
+    });
 }
 
 /// The interval keeps its relative width; buffers widen it by their own.
@@ -235,7 +257,7 @@ mod tests {
     use crate::estimate::defaults::{Asked, ModelFacts, resolve};
     use crate::estimate::outcome::Estimate;
     use crate::estimate::plan::Plan;
-    use crate::estimate::rules;
+    use crate::estimate::{DeviceProfile, rules};
     use crate::model::DType;
     use crate::units::{Bytes, GIB};
 
@@ -277,6 +299,21 @@ mod tests {
         assert!(peak(8, 0) > single.peak.allocated.expected, "data parallelism only adds buckets");
         let same = shard(&single, &plan(1, 0, false), units());
         assert_eq!(same, single);
+    }
+
+    #[test]
+    fn the_ledger_of_a_rank_adds_up_to_its_process() {
+        let (shape, _) = crate::model::presets::find("gpt2").expect("a preset").shape().expect("a shape");
+        let single = crate::estimate::estimate(&shape, &plan(1, 0, false), &DeviceProfile::default());
+        let sizes = Units { params: 124_439_808, trainable: 124_439_808, layer: 7_087_872, root: 39_000_000 };
+        for (gpus, zero, fsdp) in [(2, 0, false), (8, 1, false), (8, 3, false), (4, 0, true)] {
+            let rank = shard(&single, &plan(gpus, zero, fsdp), sizes);
+            let moment = rank.peak_moment().expect("moments");
+            let alive = rank.ledger.iter().filter(|row| row.moments.contains(&moment));
+            let sum = alive.map(|row| row.bytes.expected).sum::<Bytes>();
+            let off = sum.get().abs_diff(rank.peak.process.expected.get());
+            assert!(off < 1 << 20, "{gpus} {zero} {fsdp}: {sum:?} {:?}", rank.peak.process);
+        }
     }
 
     #[test]

@@ -260,6 +260,47 @@ fn a_measured_run_corrects_the_estimate_and_narrows_it() {
 }
 
 #[test]
+fn a_probed_run_of_another_method_is_refused_and_its_settings_are_taken() {
+    let document = probe_document(4000, 4500, 5100).replace(
+        "\"micro_batch\"",
+        "\"parameters\":124439808,\"trainable_parameters\":1000,\"param_dtypes\":[\"fp16\"],\"optimizers\":[{\"class\":\"SGD\"}],\"micro_batch\"",
+    );
+    Run::new(&format!("{SMALL} --method full --calibrate run.json"))
+        .file("run.json", document.clone())
+        .refuses(
+            "error: `run.json`: the probed run was `--method lora`, and this plan is `--method full`\n\
+             hint: use `--method lora` (or leave it out), or probe a run of the other method\n",
+        );
+    let taken =
+        Run::new("estimate gpt2 --calibrate run.json --format json").file("run.json", document).json();
+    let plan = &taken["body"]["plan"];
+    assert_eq!(
+        (&plan["method"], &plan["param_dtype"], &plan["optimizer"]),
+        (&"lora".into(), &"fp16".into(), &"sgd".into())
+    );
+    let notes = taken["body"]["notes"].to_string();
+    assert!(notes.contains("--method lora --param-dtype fp16 --optimizer sgd"), "{notes}");
+}
+
+#[test]
+fn accumulation_is_advised_in_the_largest_parts_that_fit() {
+    let row = |request: &str| {
+        let body = Run::new(&format!("{request} --format json")).json()["body"].clone();
+        let advice = body["advice"].as_array().expect("advice").clone();
+        advice
+            .into_iter()
+            .find(|row| row["flag"].as_str().is_some_and(|flag| flag.contains("accum")))
+            .expect("a row")
+    };
+    let text = row("estimate gpt2 --batch 64 --seq 1024 --gpu rtx-4090");
+    assert_eq!((&text["flag"], &text["fits"]), (&"--batch 8 --grad-accum 8".into(), &true.into()));
+    assert_eq!(text["experiment"], "same");
+    let image = row("estimate resnet18 --batch 512 --gpu rtx-3050-laptop");
+    assert_eq!((&image["fits"], &image["experiment"]), (&true.into(), &"changed".into()), "{image}");
+    assert_ne!(image["flag"], "--batch 1 --grad-accum 512");
+}
+
+#[test]
 fn models_are_refused_with_near_names_and_limits() {
     refused(
         "estimate gpt2 --seq 4096",

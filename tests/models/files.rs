@@ -96,7 +96,7 @@ fn broken_files_are_one_sentence_each() {
         ("i.json", br#"{"model_type":"rwkv7"}"#, "architecture `rwkv7` is not known here"),
         ("a.safetensors", &huge, "which no safetensors file has"),
         ("b.safetensors", &cut, "but the whole file has"),
-        ("c.safetensors", b"PK", "cannot read"),
+        ("c.safetensors", b"PK", "ends before its header"),
         ("a.gguf", b"GGUF", "ends within its header"),
         ("b.gguf", b"PK\x03\x04", "not a GGUF file"),
         ("m.safetensors.index.json", b"{}", "no `weight_map`"),

@@ -211,6 +211,17 @@ fn hostile_weight_headers_leave_the_config_and_a_note() {
 }
 
 #[test]
+fn a_cut_weight_file_is_named_itself() {
+    let (model, _) = ask(|request| match request.path.rsplit('/').next().unwrap() {
+        "config.json" => Reply::File(CONFIG.into()),
+        "model.safetensors" => Reply::Short(100_u64.to_le_bytes().to_vec(), 400),
+        _ => not_found(),
+    });
+    let notes: Vec<String> = model.unwrap().notes.iter().map(ToString::to_string).collect();
+    assert!(notes.iter().any(|note| note.contains("/model.safetensors` had come")), "{notes:?}");
+}
+
+#[test]
 fn offline_says_what_to_do_and_asks_nobody() {
     let server = Server::start(|_| Reply::Hang);
     let offline = HubSettings { offline: true, ..settings(&server) };

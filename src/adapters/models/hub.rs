@@ -14,6 +14,7 @@ use crate::units::{Bytes, MIB};
 use crate::words::{Message, Problem};
 
 const CONFIG_LIMIT: u64 = 4 * MIB;
+const INDEX: &str = "model.safetensors.index.json";
 const INDEX_LIMIT: u64 = 64 * MIB;
 /// One request usually brings the whole header of a shard.
 const FIRST_REACH: u64 = 256 << 10;
@@ -106,7 +107,8 @@ pub(super) fn resolve(id: &str, settings: &HubSettings) -> Result<Model, Problem
     };
     let (shape, mut notes) = shape_of(&text, stored.as_ref()).map_err(|problem| Problem {
         what: Message::new("model-file").with("path", hub.url("config.json")).with("what", problem.what),
-        hint: problem.hint,
+        // What is no configuration at all is often a page of whatever stands between here and the hub.
+        hint: problem.hint.or_else(|| Some(Message::new("hub-unreached-hint"))),
     })?;
     notes.extend(note);
     Ok(Model { id: id.to_owned(), source: ModelSource::Hub, shape, stored, adapter: None, notes })
@@ -149,7 +151,7 @@ impl Hub<'_> {
 
     fn answer(&self, file: &str, limit: u64) -> Result<(Answer, String), Problem> {
         let url = self.url(file);
-        let answer = self.client.get(&url, limit, None).map_err(|fault| self.unreached(&fault))?;
+        let answer = self.client.get(&url, limit, None).map_err(|fault| self.unreached(&fault, file))?;
         Ok((answer, url))
     }
 
@@ -169,13 +171,13 @@ impl Hub<'_> {
 
     /// The headers of all weight files. `Ok(None)` where the repository has no safetensors.
     fn stored(&self) -> Result<Option<Stored>, Message> {
-        let index = self.url("model.safetensors.index.json");
+        let index = self.url(INDEX);
         let answer =
-            self.client.get(&index, INDEX_LIMIT, None).map_err(|fault| self.unreached(&fault).what)?;
+            self.client.get(&index, INDEX_LIMIT, None).map_err(|fault| self.unreached(&fault, INDEX).what)?;
         let files = match answer.status {
             200 => shards(&String::from_utf8_lossy(&answer.body))?,
             404 => vec!["model.safetensors".to_owned()],
-            _ => return Err(self.refused("model.safetensors.index.json", &answer).what),
+            _ => return Err(self.refused(INDEX, &answer).what),
         };
         if files.len() > SHARD_LIMIT {
             return Ok(None);
@@ -195,7 +197,7 @@ impl Hub<'_> {
         let url = self.url(file);
         let fetch = |first: u64, last: u64| {
             let answer = self.client.get(&url, last - first + 1, Some((first, last)));
-            answer.map_err(|fault| self.unreached(&fault).what)
+            answer.map_err(|fault| self.unreached(&fault, file).what)
         };
         let answer = fetch(0, FIRST_REACH - 1)?;
         match answer.status {
@@ -219,7 +221,7 @@ impl Hub<'_> {
         safetensors_header(&json).map(Some)
     }
 
-    fn unreached(&self, fault: &Fault) -> Problem {
+    fn unreached(&self, fault: &Fault, file: &str) -> Problem {
         let endpoint = self.settings.endpoint.as_str();
         let said = |id: &'static str| Message::new(id).with("endpoint", endpoint);
         let what = match fault {
@@ -227,7 +229,7 @@ impl Hub<'_> {
             Fault::Timeout => {
                 said("hub-timeout").with("seconds", self.settings.timeout.as_secs_f64().to_string())
             }
-            Fault::Cut => Message::new("hub-cut").with("url", self.url("config.json")),
+            Fault::Cut => Message::new("hub-cut").with("url", self.url(file)),
             Fault::TooLarge => said("hub-too-large").with("limit", Bytes(CONFIG_LIMIT)),
         };
         Problem::new(what).hint(or_near(self.id, Message::new("hub-unreached-hint")))

@@ -155,7 +155,13 @@ pub(super) fn header(path: &Path) -> Result<Vec<StoredTensor>, Problem> {
     let mut file = File::open(path).map_err(fail)?;
     let total = file.metadata().map_err(fail)?.len();
     let mut first = [0; LENGTH_BYTES];
-    file.read_exact(&mut first).map_err(fail)?;
+    match file.read_exact(&mut first) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            return Err(in_file(path, &Message::new("safetensors-short")));
+        }
+        Err(error) => return Err(fail(error)),
+    }
     let length = stored::header_length(first, Some(total)).map_err(|what| in_file(path, &what))?;
     let mut json = Vec::new();
     file.take(length).read_to_end(&mut json).map_err(fail)?;

@@ -3,6 +3,7 @@
 mod gpus;
 mod memo;
 mod probed;
+mod ran;
 mod subject;
 
 use super::Reporter;
@@ -45,14 +46,17 @@ fn body(args: &EstimateArgs) -> Result<EstimateBody, Problem> {
     subject.for_task(asked.task)?;
     subject.takes(asked.resolution)?;
     let facts = subject.facts();
+    let mut opened = asked.calibrate.as_deref().map(probed::open).transpose()?;
+    if let Some(opened) = &mut opened {
+        opened.complete(&mut asked)?;
+    }
     // Contradictions are told before anything is looked up.
     let plan = resolve(&asked, &facts)?;
     subject.adapts(&plan)?;
     let mut gaps = Vec::new();
     let cards = gpus::cards(&asked.gpu, &mut gaps)?;
     let memo = Memo::new(&subject);
-    let probed =
-        asked.calibrate.as_ref().map(|path| probed::read(path, args, &asked, &facts, subject.params));
+    let probed = opened.map(|opened| probed::read(opened, args, &asked, &facts, subject.params));
     let probed = probed.transpose()?;
     let corrected = |plan: &Plan, card: Option<&Card>| {
         let estimate = memo.estimate(plan, card);

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use super::ran::Ran;
 use crate::adapters::files;
 use crate::cli::EstimateArgs;
 use crate::estimate::calibrate::{Calibration, Measured, calibrate};
 use crate::estimate::card::Card;
 use crate::estimate::defaults::{Asked, ModelFacts, resolve};
+use crate::estimate::plan::Method;
 use crate::estimate::report::ProbedStep;
 use crate::estimate::{Estimate, Plan};
 use crate::gpu::Catalog;
@@ -24,18 +26,53 @@ pub(super) struct Probed {
     pub(super) notes: Vec<Message>,
 }
 
+/// A probe document as it was read; what it holds is a measurement of some plan.
+pub(super) struct Opened {
+    document: String,
+    body: ProbeBody,
+    ran: Ran,
+    notes: Vec<Message>,
+}
+
+pub(super) fn open(path: &Path) -> Result<Opened, Problem> {
+    let body = files::read_document::<ProbeBody>(path)?.body;
+    let ran = body.torch.as_ref().map(Ran::of).unwrap_or_default();
+    Ok(Opened { document: path.display().to_string(), body, ran, notes: Vec::new() })
+}
+
+impl Opened {
+    /// What was not typed is taken from the run. Another method is another run.
+    pub(super) fn complete(&mut self, asked: &mut Asked) -> Result<(), Problem> {
+        if let (Some(typed), Some(ran)) = (asked.method, self.ran.method)
+            && typed != ran
+        {
+            let what = Message::new("calibrate-other-method").with("document", self.document.clone());
+            return Err(Problem::new(what.with("ran", spelled(ran)).with("typed", spelled(typed)))
+                .hint(Message::new("calibrate-other-method-hint").with("ran", spelled(ran))));
+        }
+        let taken = self.ran.complete(asked);
+        if !taken.is_empty() {
+            self.notes.push(Message::new("note-calibrate-taken").with("flags", taken.join(" ")));
+        }
+        Ok(())
+    }
+}
+
+fn spelled(method: Method) -> String {
+    clap::ValueEnum::to_possible_value(&method).map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
 /// Parameters may differ by this share (quantized ones are counted packed) before the document is another model's.
 const SAME_MODEL: std::ops::RangeInclusive<f64> = 0.4..=1.25;
 
 pub(super) fn read(
-    path: &Path,
+    opened: Opened,
     args: &EstimateArgs,
     asked: &Asked,
     facts: &ModelFacts,
     params: u64,
 ) -> Result<Probed, Problem> {
-    let body = files::read_document::<ProbeBody>(path)?.body;
-    let document = path.display().to_string();
+    let Opened { document, body, ran, mut notes } = opened;
     let refuse =
         |what: Message, hint: Message| Err(Problem::new(what.with("document", document.clone())).hint(hint));
     if body.failures.iter().any(|failure| failure.is_gpu_oom) {
@@ -51,7 +88,6 @@ pub(super) fn read(
     if measured == Measured::default() {
         return refuse(Message::new("calibrate-nothing"), Message::new("calibrate-nothing-hint"));
     }
-    let mut notes = Vec::new();
     if let Some(ran) = torch.and_then(|torch| torch.parameters).filter(|_| params > 0) {
         let ratio = ran as f64 / params as f64;
         if !SAME_MODEL.contains(&ratio) {
@@ -62,12 +98,10 @@ pub(super) fn read(
     let seen_batch = torch.and_then(|torch| torch.micro_batch);
     let seen_seq = torch.and_then(|torch| torch.sequence);
     let mut probed = asked.clone();
+    ran.put_into(&mut probed);
     probed.solve = None;
     probed.batch = args.probed_batch.or(seen_batch).or(asked.batch);
     probed.seq = args.probed_seq.or(seen_seq).or(asked.seq);
-    if let Some(checkpointing) = torch.and_then(|torch| torch.gradient_checkpointing) {
-        probed.gradient_checkpointing = Some(checkpointing);
-    }
     if (args.probed_batch.or(seen_batch)).is_none() || (args.probed_seq.or(seen_seq)).is_none() {
         notes.push(Message::new("note-calibrate-assumed"));
     }

@@ -121,6 +121,9 @@ impl Subject {
                 || shape.net.as_ref().is_some_and(|net| !net.segments.is_empty()),
             only_eager: only_eager(&shape.model_type),
             own_linear: own_linear(&shape.model_type),
+            batch_norms: shape.net.as_ref().is_some_and(|net| {
+                net.nodes.iter().any(|node| matches!(node.op, model::vision::Op::BatchNorm { .. }))
+            }),
             stored_dtype: shape.stored_dtype,
         }
     }

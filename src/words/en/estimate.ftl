@@ -72,6 +72,8 @@ calibrate-nothing = `{ $document }`: holds no memory figures
 calibrate-nothing-hint = probe on a machine with a GPU; `gaps` in the document says what could not be read
 calibrate-other-model = `{ $document }`: the probed run had { $ran } parameters, this model has { $params }
 calibrate-other-model-hint = name the model that was probed, or leave `--calibrate` out
+calibrate-other-method = `{ $document }`: the probed run was `--method { $ran }`, and this plan is `--method { $typed }`
+calibrate-other-method-hint = use `--method { $ran }` (or leave it out), or probe a run of the other method
 
 ## The answer
 estimate-title = { $model }: { $plan }
@@ -192,6 +194,7 @@ term-allocator_cache = reserved, not in use
 term-cuda_context = CUDA context and libraries
 term-master_weights = fp32 master weights
 term-communication_buffers = communication buffers
+term-collective_buffers = buffers of NCCL
 
 ## Bases
 basis-sim-weights = parameters of the shape, tensor by tensor, in their type
@@ -221,6 +224,7 @@ basis-rule-states = { $each } bytes a trained parameter
 basis-ddp-buckets = DistributedDataParallel's reduction buckets, as large as all gradients
 basis-zero-master = DeepSpeed keeps fp32 master weights beside half-precision parameters, divided among ranks
 basis-zero-buffers = DeepSpeed's reduce and allgather buckets of 5e8 elements, and gathered layers in stage 3
+basis-nccl = NCCL: send and receive buffers of 4 MiB for each of 2 to 32 channels
 basis-fsdp-units = FSDP gathers the running layer and the one ahead of it
 basis-time = Products at 45 to 80 % of the card's dense peak (65 to 100 % where fp32 accumulation halves it), other kernels at 55 to 90 % of its bandwidth, 5 to 40 µs a kernel launch; decoding at 20 to 70 % of the bandwidth. Measured and published steps lie within.
 basis-time-images = Convolutions at 25 to 80 % of the card's dense peak, kernels over maps at 30 to 90 % of its bandwidth, 5 to 40 µs a kernel launch: channels last and channels first differ by two. Ten of eleven networks measured on one card lie within.
@@ -255,6 +259,7 @@ effect-smaller-images = less detail; not the paper's setting
 effect-mixed = rounding only
 effect-bf16-weights = small updates are lost; watch the loss
 effect-same-batch = same effective batch, more time
+effect-batch-statistics = same effective batch, more time; batch normalization then sees each micro-batch alone
 effect-recompute = same result, about a third more time
 effect-loss = same result
 effect-same-attention = same result, faster
@@ -287,6 +292,8 @@ note-unmeasured = No run of this kind was measured (Unsloth, LLM.int8(), recompu
 note-servers = Figures are those of transformers' generate(). Servers such as vLLM take a fixed share of the card (gpu_memory_utilization, 0.9 unless set) whatever the model needs; the rest beside weights becomes cache.
 note-no-bf16 = { $name } and others older than Ampere only emulate bf16: memory is the same, time is not. Use fp16 there (--autocast fp16).
 note-calibrate-assumed = The probe document does not say which batch and sequence it ran; this plan's were taken. Give --probed-batch and --probed-seq if they were others.
+note-calibrate-taken = Taken from the probed run, as not given here: { $flags }.
+note-calibrate-moment = The probed run peaked in its { $there }, this plan does in its { $here }: the measurement says nothing of that, so only what lies outside PyTorch's allocator is corrected.
 note-without-length = `{ $flag }` needs the length of the run: --steps, --epochs with --samples, or --tokens.
 note-currency-without-price = `--currency` has no effect without `--price`.
 note-limit-without-gpu = `--memory-limit` has no effect: no GPU was named and this machine has none. Add `--gpu`.

@@ -16,6 +16,7 @@ config-kernels = estimated for the plain PyTorch code that runs where the kernel
 config-text-part = only the text part (`{ $key }`) of `{ $model_type }` is counted, without its image or audio towers
 config-quantized = the checkpoint is stored quantized ({ $method }): its size differs from the plan's element types
 
+safetensors-short = the file ends before its header
 safetensors-header-size = the header announces { $length }, which no safetensors file has
 safetensors-header-cut = the header announces { $length }, but the whole file has { $total }
 safetensors-header-broken = the header is not that of a safetensors file: { $cause }

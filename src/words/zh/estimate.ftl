@@ -72,6 +72,8 @@ calibrate-nothing = `{ $document }`：没有任何显存数值
 calibrate-nothing-hint = 在有 GPU 的机器上做 probe；文档中的 `gaps` 写明了哪些没读到
 calibrate-other-model = `{ $document }`：那次运行有 { $ran } 个参数，而此模型有 { $params } 个
 calibrate-other-model-hint = 写上当时 probe 的模型，或去掉 `--calibrate`
+calibrate-other-method = `{ $document }`：那次运行是 `--method { $ran }`，而本方案是 `--method { $typed }`
+calibrate-other-method-hint = 改用 `--method { $ran }`（或不写），或对另一种方法的运行做 probe
 
 ## 答案
 estimate-title = { $model }：{ $plan }
@@ -192,6 +194,7 @@ term-allocator_cache = 已预留但未使用
 term-cuda_context = CUDA 上下文与库
 term-master_weights = fp32 主权重
 term-communication_buffers = 通信缓冲区
+term-collective_buffers = NCCL 缓冲区
 
 ## 依据
 basis-sim-weights = 按模型形状逐个张量、按其类型计
@@ -221,6 +224,7 @@ basis-rule-states = 每个可训练参数 { $each } 字节
 basis-ddp-buckets = DistributedDataParallel 的归约桶，与全部梯度一样大
 basis-zero-master = DeepSpeed 在半精度参数之外保留 fp32 主权重，由各 rank 分摊
 basis-zero-buffers = DeepSpeed 的 reduce 和 allgather 桶各 5e8 个元素，第 3 阶段还有聚集起来的层
+basis-nccl = NCCL：2 到 32 个通道，每个通道收发缓冲区各 4 MiB
 basis-fsdp-units = FSDP 聚集正在计算的层和下一层
 basis-time = 矩阵乘按该卡稠密峰值的 45 % 到 80 %（fp32 累加减半的卡为 65 % 到 100 %），其他算子按带宽的 55 % 到 90 %，每次启动算子 5 到 40 µs；解码按带宽的 20 % 到 70 %。实测与已发表的步时间都落在其中。
 basis-time-images = 卷积按该卡稠密峰值的 25 % 到 80 %，逐特征图的算子按带宽的 30 % 到 90 %，每次启动算子 5 到 40 µs：通道在后与通道在前相差一倍。在一张卡上实测的十一个网络中有十个落在其中。
@@ -255,6 +259,7 @@ effect-smaller-images = 细节减少；不再是论文的设置
 effect-mixed = 只有舍入差别
 effect-bf16-weights = 小的更新会丢失；留意损失
 effect-same-batch = 有效批量不变，耗时增加
+effect-batch-statistics = 有效批量不变，更费时间；但批归一化只看到各个微批量
 effect-recompute = 结果不变，耗时约多三分之一
 effect-loss = 结果不变
 effect-same-attention = 结果不变，更快
@@ -287,6 +292,8 @@ note-unmeasured = 这类运行（Unsloth、LLM.int8()、重算的图像块）没
 note-servers = 数值针对 transformers 的 generate()。vLLM 等服务端无论模型需要多少都占用固定比例的显存（gpu_memory_utilization，默认 0.9）；权重之外的部分都用作缓存。
 note-no-bf16 = { $name } 等早于 Ampere 的卡只能模拟 bf16：显存一样，时间不一样。请在这些卡上用 fp16（--autocast fp16）。
 note-calibrate-assumed = probe 文档没有写明所用的批量和序列长度，这里按本方案的取。若不同，请给出 --probed-batch 和 --probed-seq。
+note-calibrate-taken = 以下未指定的设置取自那次运行：{ $flags }。
+note-calibrate-moment = 那次运行的峰值出现在{ $there }，本方案的峰值出现在{ $here }：实测值对此说明不了什么，因此只校正 PyTorch 分配器之外的部分。
 note-without-length = `{ $flag }` 需要训练长度：--steps、--epochs 配 --samples，或 --tokens。
 note-currency-without-price = 没有 `--price` 时 `--currency` 不起作用。
 note-limit-without-gpu = `--memory-limit` 不起作用：没有指定 GPU，本机也没有。请加 `--gpu`。

@@ -16,6 +16,7 @@ config-kernels = 按未安装 { $packages } 的内核时所运行的纯 PyTorch 
 config-text-part = 只计 `{ $model_type }` 的文本部分（`{ $key }`），不含图像或音频塔
 config-quantized = 检查点以量化形式存储（{ $method }）：大小与方案的元素类型不同
 
+safetensors-short = 文件在文件头之前就结束了
 safetensors-header-size = 文件头声明长度 { $length }，没有哪个 safetensors 文件会这样
 safetensors-header-cut = 文件头声明长度 { $length }，而整个文件只有 { $total }
 safetensors-header-broken = 文件头不是 safetensors 文件的：{ $cause }
