@@ -62,7 +62,7 @@ pub fn assumptions(question: &Question<'_>, now: &Answer, card: Option<&Card>) -
 fn swaps(asked: &Asked, plan: &Plan, model: &ModelFacts) -> Vec<Swap> {
     let mut swaps = Vec::new();
     weights(asked, plan, &mut swaps);
-    if model.own_linear && plan.quant != Quant::None {
+    if model.own_linear && matches!(plan.quant, Quant::Nf4 | Quant::Fp4 | Quant::Int8) {
         let now = plan.habits.quantizes_subclasses;
         let meaning = Message::new("assumed-quantizes-subclasses");
         exchange(&mut swaps, plan, "habits.quantizes_subclasses", meaning, (&now, &!now), |plan| {

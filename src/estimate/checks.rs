@@ -80,7 +80,11 @@ fn method_and_weights(asked: &Asked, method: Method) -> Result<(), Problem> {
     match (method, quant) {
         (Method::Qlora, Some(Quant::None)) => Err(Problem::new(Message::new("estimate-qlora-unquantized"))
             .hint(Message::new("estimate-qlora-unquantized-hint"))),
-        (Method::Full, Some(Quant::Nf4 | Quant::Fp4 | Quant::Int8)) => {
+        (Method::Lora | Method::Qlora, Some(Quant::Fp8)) => {
+            Err(Problem::new(Message::new("estimate-fp8-trained"))
+                .hint(Message::new("estimate-fp8-trained-hint")))
+        }
+        (Method::Full, Some(quant)) if quant != Quant::None => {
             Err(Problem::new(Message::new("estimate-full-quantized"))
                 .hint(Message::new("estimate-full-quantized-hint")))
         }

@@ -3,8 +3,8 @@
 use super::checks;
 use super::plan::{Attention, Autocast, LoraTargets, Method, Plan, Quant, Task};
 use super::stacks::{self, Setting};
-use crate::model::DType;
 use crate::model::diffusion::LORA_TARGETS;
+use crate::model::{DType, Packing};
 use crate::words::Problem;
 
 pub use super::plan::Asked;
@@ -21,6 +21,8 @@ pub struct ModelFacts {
     pub resolution: Option<u64>,
     /// What its checkpoint is stored in.
     pub stored_dtype: Option<DType>,
+    /// How its checkpoint's weights are packed.
+    pub packing: Option<Packing>,
     /// Latent diffusion, trained as diffusers' scripts do.
     pub diffusion: bool,
     /// An image network that can recompute its blocks.
@@ -61,7 +63,8 @@ pub fn resolve(asked: &Asked, model: &ModelFacts) -> Result<Plan, Problem> {
     let batch = asked.batch.unwrap_or(1);
     let param_dtype =
         asked.param_dtype.unwrap_or_else(|| stacks::load_dtype(method, stack, model.stored_dtype));
-    let quant = asked.quant.unwrap_or(if method == Method::Qlora { Quant::Nf4 } else { Quant::None });
+    let (usual, double) = usual_quant(method, model.packing);
+    let quant = asked.quant.unwrap_or(usual);
     let autocast = asked.autocast.unwrap_or_else(|| match (model.diffusion && adapters, param_dtype) {
         // accelerate's mixed precision around half-precision weights, so that fp32 adapters meet them.
         (true, DType::Fp16) => Autocast::Fp16,
@@ -82,7 +85,7 @@ pub fn resolve(asked: &Asked, model: &ModelFacts) -> Result<Plan, Problem> {
         param_dtype,
         autocast,
         quant,
-        double_quant: four_bit && asked.double_quant.unwrap_or(true),
+        double_quant: four_bit && asked.double_quant.unwrap_or(asked.quant.is_some() || double),
         optimizer,
         gradient_checkpointing: checkpointing
             && method != Method::Inference
@@ -132,6 +135,23 @@ pub fn resolve(asked: &Asked, model: &ModelFacts) -> Result<Plan, Problem> {
     Ok(plan)
 }
 
+/// A packed checkpoint is loaded as it is, unless it cannot be trained that way; QLoRA packs what is not. The second
+/// value says whether scales of 4-bit weights are quantized too.
+fn usual_quant(method: Method, packing: Option<Packing>) -> (Quant, bool) {
+    let own = match packing {
+        _ if method == Method::Full => None,
+        Some(Packing::Nf4 { double }) => Some((Quant::Nf4, double)),
+        Some(Packing::Fp4 { double }) => Some((Quant::Fp4, double)),
+        Some(Packing::Int8) => Some((Quant::Int8, true)),
+        Some(Packing::Gptq) => Some((Quant::Gptq, true)),
+        Some(Packing::Awq) => Some((Quant::Awq, true)),
+        // `is_trainable` is false in its quantizer.
+        Some(Packing::Fp8) if method == Method::Inference => Some((Quant::Fp8, true)),
+        Some(Packing::Fp8 | Packing::Mxfp4 | Packing::Other) | None => None,
+    };
+    own.unwrap_or((if method == Method::Qlora { Quant::Nf4 } else { Quant::None }, true))
+}
+
 /// Classes of an image are what an image network is for.
 pub(super) fn task_of(asked: &Asked, model: &ModelFacts) -> Task {
     match (asked.task, model.task) {
@@ -144,7 +164,7 @@ pub(super) fn task_of(asked: &Asked, model: &ModelFacts) -> Task {
 mod tests {
     use super::{Asked, ModelFacts, resolve};
     use crate::estimate::plan::{Autocast, CheckpointFlavour, LossKernel, Method, Plan, Quant, Stack, Task};
-    use crate::model::DType;
+    use crate::model::{DType, Packing};
 
     fn plan(asked: &Asked) -> Plan {
         resolve(asked, &ModelFacts::default()).expect("no contradiction")
@@ -170,6 +190,23 @@ mod tests {
         assert_eq!((inference.generate, inference.gradient_checkpointing), (Some(32), false));
         let bf16 = plan(&Asked { param_dtype: Some(DType::Bf16), ..Asked::default() });
         assert_eq!(bf16.autocast, Autocast::None);
+    }
+
+    #[test]
+    fn a_packed_checkpoint_is_loaded_as_it_is_where_that_can_be() {
+        let of = |method, packing| {
+            let facts = ModelFacts { packing: Some(packing), ..ModelFacts::default() };
+            let asked = Asked { method: Some(method), ..Asked::default() };
+            let plan = resolve(&asked, &facts).expect("no contradiction");
+            (plan.quant, plan.double_quant)
+        };
+        assert_eq!(of(Method::Inference, Packing::Gptq), (Quant::Gptq, false));
+        assert_eq!(of(Method::Qlora, Packing::Nf4 { double: false }), (Quant::Nf4, false));
+        assert_eq!(of(Method::Lora, Packing::Int8), (Quant::Int8, false));
+        assert_eq!(of(Method::Full, Packing::Awq), (Quant::None, false));
+        assert_eq!(of(Method::Inference, Packing::Fp8), (Quant::Fp8, false));
+        assert_eq!(of(Method::Qlora, Packing::Fp8), (Quant::Nf4, true));
+        assert_eq!(of(Method::Inference, Packing::Mxfp4), (Quant::None, false));
     }
 
     #[test]

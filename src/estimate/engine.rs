@@ -6,7 +6,7 @@
 
 use super::context::{Libraries, outside};
 use super::outcome::{Estimate, LedgerRow, Moment, MomentBytes, Peak};
-use super::plan::Plan;
+use super::plan::{Plan, Quant};
 use super::run::{Trace, build, diffusion, generate, image, train};
 use super::sim::{Allocator, Category, High, Offers, Sim};
 use super::uncertainty::{self, Doubt};
@@ -31,6 +31,13 @@ impl DeviceProfile {
             Some((major, _)) => Offers { cudnn: false, flash: major >= 8, tf32: major >= 8 },
             None => Offers { cudnn: false, flash: true, tf32: true },
         }
+    }
+
+    /// The plan as this device runs it: below 8.9 transformers unpacks fp8 weights (`quantizer_finegrained_fp8.py`).
+    pub fn runs(self, plan: &Plan) -> Plan {
+        let packed = self.compute_capability.is_none_or(|c| (c.major, c.minor) >= (8, 9));
+        let quant = if plan.quant == Quant::Fp8 && !packed { Quant::None } else { plan.quant };
+        Plan { quant, ..plan.clone() }
     }
 
     /// A device on which the same is simulated: kernels go by generation, and scratch memory of sums hardly changes with a
@@ -67,7 +74,8 @@ pub struct Simulated {
 
 /// Memory of `plan` on one GPU.
 pub fn estimate(shape: &ModelShape, plan: &Plan, device: &DeviceProfile) -> Estimate {
-    present(shape, plan, *device, &simulated(shape, plan, device))
+    let plan = device.runs(plan);
+    present(shape, &plan, *device, &simulated(shape, &plan, device))
 }
 
 /// The part of an estimate that takes time; the same for devices that are `alike`.

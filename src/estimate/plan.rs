@@ -61,6 +61,12 @@ pub enum Quant {
     Fp4,
     /// bitsandbytes `LLM.int8()`
     Int8,
+    /// 4 bits, an fp16 scale and a 4-bit zero for each group of 128
+    Gptq,
+    /// The same without an order of inputs
+    Awq,
+    /// One byte, an fp32 scale for each tile of 128 x 128
+    Fp8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]

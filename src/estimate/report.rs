@@ -11,7 +11,7 @@ use super::fit::{Fit, judge};
 use super::flops::Work;
 use super::ignored;
 use super::outcome::{Estimate, Moment};
-use super::plan::{Method, Plan, Solve, Task};
+use super::plan::{Method, Plan, Quant, Solve, Task};
 use super::question::{Answer, Question};
 use super::sharding::{Units, gpus_needed};
 use super::solve::{Solved, solve};
@@ -234,6 +234,12 @@ fn precision_notes(plan: &Plan, cards: &[Card], notes: &mut Vec<Message>) {
         && let Some(card) = cards.iter().find(old)
     {
         notes.push(Message::new("note-no-bf16").with("name", card.name.clone()));
+    }
+    let unpacks = |card: &&Card| card.compute_capability.is_some_and(|c| (c.major, c.minor) < (8, 9));
+    if plan.quant == Quant::Fp8
+        && let Some(card) = cards.iter().find(unpacks)
+    {
+        notes.push(Message::new("note-fp8-unpacked").with("name", card.name.clone()));
     }
 }
 

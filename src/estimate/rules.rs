@@ -75,7 +75,9 @@ fn frozen_bytes(plan: &Plan) -> f64 {
         Quant::Nf4 | Quant::Fp4 if plan.double_quant => 0.5 + 1.0 / 64.0 + 4.0 / (64.0 * 256.0),
         Quant::Nf4 | Quant::Fp4 => 0.5 + 4.0 / 64.0,
         // One fp32 scale a row is next to nothing.
-        Quant::Int8 => 1.0,
+        // An fp16 scale and a 4-bit zero for each 128.
+        Quant::Gptq | Quant::Awq => 0.5 + 2.5 / 128.0,
+        Quant::Int8 | Quant::Fp8 => 1.0,
     }
 }
 
@@ -281,7 +283,7 @@ fn frozen_basis(plan: &Plan) -> Message {
     let name = match plan.quant {
         Quant::None => "basis-rule-weights",
         Quant::Nf4 | Quant::Fp4 => "basis-rule-weights-4bit",
-        Quant::Int8 => "basis-rule-weights-8bit",
+        Quant::Int8 | Quant::Gptq | Quant::Awq | Quant::Fp8 => "basis-rule-weights-8bit",
     };
     let value = crate::words::Arg::Number(frozen_bytes(plan), 4);
     match name {

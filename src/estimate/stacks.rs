@@ -125,7 +125,8 @@ pub(super) fn habits(setting: Setting) -> Habits {
         loss_chunk_tokens: (loss == LossKernel::Chunked).then(|| chunk_tokens(stack, tokens, vocab)),
         fp32_outputs: !plain && autocast != Autocast::None,
         kbit_upcast: method == Method::Qlora
-            && quant != Quant::None
+            // Of a GPTQ model it leaves everything as it is.
+            && !matches!(quant, Quant::None | Quant::Gptq)
             && matches!(stack, Stack::Plain | Stack::Trainer),
         quantizes_subclasses: false,
         adapter_dtype: if stack == Stack::Trl && method == Method::Qlora { DType::Bf16 } else { DType::Fp32 },

@@ -23,12 +23,14 @@ enum Program {
     Guessed,
 }
 
-/// Unsloth's kernels and offloading, `LLM.int8()` and its outlier columns, image networks that recompute their blocks.
+/// Unsloth's kernels and offloading, `LLM.int8()` and its outlier columns, kernels of GPTQ,
+/// AWQ and fp8, image networks that recompute their blocks.
 pub(super) fn unmeasured(plan: &Plan) -> bool {
     let trained_by_unsloth = plan.stack == Stack::Unsloth && plan.trains();
     let recomputed_images =
         plan.task == Task::Vision && plan.gradient_checkpointing && !plan.trains_adapters();
-    trained_by_unsloth || plan.quant == Quant::Int8 || recomputed_images
+    let packed = matches!(plan.quant, Quant::Int8 | Quant::Gptq | Quant::Awq | Quant::Fp8);
+    trained_by_unsloth || packed || recomputed_images
 }
 
 /// What an interval depends on beside the amount.
@@ -41,6 +43,8 @@ pub(super) struct Doubt {
     convolves: bool,
     /// cuBLAS's, which are certain.
     matrices: Bytes,
+    /// A request is answered, and nothing trained.
+    answers: bool,
 }
 
 impl Doubt {
@@ -61,6 +65,7 @@ impl Doubt {
             hidden_state: Bytes(tokens.saturating_mul(shape.hidden).saturating_mul(4)),
             convolves: shape.net.is_some() || shape.pipeline.is_some(),
             matrices: Bytes(2 * workspace),
+            answers: !plan.trains(),
         }
     }
 
@@ -114,7 +119,10 @@ impl Doubt {
                 high: bytes + chosen.scaled(0.5),
             };
         }
-        let (below, above) = self.spread(category);
+        let (below, above) = match category {
+            Category::Logits if self.answers => (0.03, PROCESSORS),
+            _ => self.spread(category),
+        };
         let states = match category {
             Category::Activations => self.hidden_state * 2,
             _ => Bytes::ZERO,
@@ -126,6 +134,11 @@ impl Doubt {
         }
     }
 }
+
+/// Copies of a token's scores that processors and sampling make beside the scores themselves: a penalty or a least length
+/// clones and masks them, top-p sorts them with 8-byte indices (transformers `generation/logits_process.py`). Which of
+/// them a request asks for is its generation config's to say.
+const PROCESSORS: f64 = 6.0;
 
 /// Reserved but not allocated at the peak. Which free block a request finds depends on addresses, which the driver
 /// chooses, and on what loading left behind: 3 to 3.5 % of what is allocated, segments of the large pool, and upwards most

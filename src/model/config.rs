@@ -226,10 +226,8 @@ impl Config {
         self.text("dtype").or_else(|| self.text("torch_dtype"))?.parse().ok()
     }
 
-    /// How the checkpoint is quantized (`gptq`, `awq`, `fp8`, `bitsandbytes`), if it says so.
-    pub fn quantization(&self) -> Option<&str> {
-        let settings = self.values.get("quantization_config")?;
-        settings.get("quant_method").and_then(Value::as_str).or(Some("unknown"))
+    pub(super) fn quantization_settings(&self) -> Option<&Value> {
+        self.values.get("quantization_config").filter(|settings| settings.is_object())
     }
 
     pub(super) fn architecture(&self) -> Option<&str> {

@@ -10,6 +10,7 @@ mod dtype;
 pub mod families;
 pub mod gguf;
 mod mixers;
+mod packed;
 pub mod presets;
 mod shape;
 mod source;
@@ -28,6 +29,7 @@ pub use shape::{
 
 use crate::words::{Message, Problem};
 
+pub use packed::{Packed, Packing};
 pub use source::{AdapterConfig, Model, ModelSource, adapter_config};
 pub use stored::Stored;
 

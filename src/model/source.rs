@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Exactness, LoraTargets, ModelShape, Stored};
+use super::{Exactness, LoraTargets, ModelShape, Packed, Stored};
 use crate::words::{Message, Problem, json_mistake_at};
 
 /// Where the shape came from.
@@ -28,6 +28,8 @@ pub struct Model {
     pub shape: ModelShape,
     /// What the weight files' headers say, where there were any.
     pub stored: Option<Stored>,
+    /// How the checkpoint's weights are packed, where its config says so.
+    pub packed: Option<Packed>,
     /// The adapter whose folder was named.
     pub adapter: Option<AdapterConfig>,
     /// Assumptions that a reader of the estimate should know.

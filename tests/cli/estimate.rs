@@ -301,6 +301,43 @@ fn accumulation_is_advised_in_the_largest_parts_that_fit() {
 }
 
 #[test]
+fn a_packed_checkpoint_weighs_what_it_stores() {
+    let config = |settings: &str| {
+        format!(
+            r#"{{"model_type":"llama","hidden_size":1024,"intermediate_size":4096,"num_hidden_layers":8,
+            "num_attention_heads":8,"num_key_value_heads":8,"vocab_size":1000,"quantization_config":{settings}}}"#
+        )
+    };
+    let of = |settings: &str, flags: &str| {
+        let run = format!("estimate config.json --method inference --seq 64 --format json {flags}");
+        Run::new(&run).file("config.json", config(settings)).json()["body"].clone()
+    };
+    let weights = |body: &serde_json::Value| {
+        let rows = body["ledger"].as_array().expect("rows");
+        let terms = ["weights", "quantization_constants"];
+        let held = rows.iter().filter(|row| terms.contains(&row["term"].as_str().unwrap_or_default()));
+        held.map(|row| bytes(&row["bytes"]["expected"])).sum::<u64>() as f64
+    };
+    // Eight layers of four 1024 x 1024 and three 1024 x 4096 matrices; table and head, and norms, stay in bf16.
+    let (linear, rest) = (8.0 * 16.0 * 1_048_576.0, (2.0 * 1_024_000.0 + 17.0 * 1024.0) * 2.0);
+    let gptq = of(r#"{"quant_method":"gptq","bits":4,"group_size":128}"#, "");
+    assert_eq!(gptq["plan"]["quant"], "gptq");
+    let each = (weights(&gptq) - rest) / linear;
+    // Half a byte, 2.5 bytes for each 128, four for each row of inputs.
+    assert!((each - (0.5 + 2.5 / 128.0)).abs() < 0.005, "{each}");
+    let fp8 = r#"{"quant_method":"fp8","weight_block_size":[128,128]}"#;
+    let each = |flags: &str| (weights(&of(fp8, flags)) - rest) / linear;
+    let (new, old) = (each("--gpu rtx-4090"), each("--gpu rtx-3090"));
+    assert!((new - 1.0).abs() < 0.005 && (old - 2.0).abs() < 0.005, "{new} {old}");
+    let notes = of(fp8, "--gpu rtx-3090")["notes"].to_string();
+    assert!(notes.contains("RTX 3090 and others below compute capability 8.9"), "{notes}");
+    Run::new("estimate config.json --method lora --quant fp8").file("config.json", config(fp8)).refuses(
+        "error: transformers trains nothing on fp8 weights\n\
+         hint: use `--quant none` for the unpacked weights, or `--method qlora` alone for nf4\n",
+    );
+}
+
+#[test]
 fn models_are_refused_with_near_names_and_limits() {
     refused(
         "estimate gpt2 --seq 4096",

@@ -105,13 +105,13 @@ pub(super) fn resolve(id: &str, settings: &HubSettings) -> Result<Model, Problem
         Ok(stored) => (None, stored),
         Err(cause) => (Some(Message::new("hub-no-headers").with("cause", cause)), None),
     };
-    let (shape, mut notes) = shape_of(&text, stored.as_ref()).map_err(|problem| Problem {
+    let (shape, mut notes, packed) = shape_of(&text, stored.as_ref()).map_err(|problem| Problem {
         what: Message::new("model-file").with("path", hub.url("config.json")).with("what", problem.what),
         // What is no configuration at all is often a page of whatever stands between here and the hub.
         hint: problem.hint.or_else(|| Some(Message::new("hub-unreached-hint"))),
     })?;
     notes.extend(note);
-    Ok(Model { id: id.to_owned(), source: ModelSource::Hub, shape, stored, adapter: None, notes })
+    Ok(Model { id: id.to_owned(), source: ModelSource::Hub, shape, stored, packed, adapter: None, notes })
 }
 
 fn whole(answer: Answer, url: String) -> Result<String, Problem> {

@@ -69,8 +69,8 @@ fn named(path: &Path, problem: Problem) -> Problem {
 
 fn config_file(path: &Path, source: ModelSource) -> Result<Model, Problem> {
     let text = read_text(path, CONFIG_LIMIT)?;
-    let (shape, notes) = shape_of(&text, None).map_err(|problem| named(path, problem))?;
-    Ok(Model { id: id_of(path), source, shape, stored: None, adapter: None, notes })
+    let (shape, notes, packed) = shape_of(&text, None).map_err(|problem| named(path, problem))?;
+    Ok(Model { id: id_of(path), source, shape, stored: None, packed, adapter: None, notes })
 }
 
 /// `model_index.json` with the config of each part that has one beside it in place of its class.
@@ -79,8 +79,8 @@ fn pipeline(index: &Path, source: ModelSource) -> Result<Model, Problem> {
     let folder = index.parent().unwrap_or(Path::new("."));
     let part = |name: &str| read_text(&folder.join(name).join(CONFIG), CONFIG_LIMIT).ok();
     let whole = diffusion::assembled(&text, part);
-    let (shape, notes) = shape_of(&whole, None).map_err(|problem| named(index, problem))?;
-    Ok(Model { id: id_of(index), source, shape, stored: None, adapter: None, notes })
+    let (shape, notes, packed) = shape_of(&whole, None).map_err(|problem| named(index, problem))?;
+    Ok(Model { id: id_of(index), source, shape, stored: None, packed, adapter: None, notes })
 }
 
 fn folder(path: &Path, hub: &HubSettings) -> Result<Model, Problem> {
@@ -183,11 +183,12 @@ fn weights(path: &Path, files: &[PathBuf]) -> Result<Model, Problem> {
     };
     let guessed = stored::config_from_tensors(&tensors).map_err(|problem| named(path, problem))?;
     let text = serde_json::Value::Object(guessed).to_string();
-    let (mut shape, mut notes) = shape_of(&text, Some(&sum)).map_err(|problem| named(path, problem))?;
+    let (mut shape, mut notes, packed) =
+        shape_of(&text, Some(&sum)).map_err(|problem| named(path, problem))?;
     shape.exactness = crate::model::Exactness::Approximate;
     notes.push(Message::new("safetensors-guessed"));
     let source = ModelSource::Safetensors;
-    Ok(Model { id: id_of(path), source, shape, stored: Some(sum), adapter: None, notes })
+    Ok(Model { id: id_of(path), source, shape, stored: Some(sum), packed, adapter: None, notes })
 }
 
 /// A config and the headers of the weight files next to it.
@@ -195,9 +196,9 @@ pub(super) fn weights_beside(config: &Path, files: &[PathBuf]) -> Result<Model, 
     let text = read_text(config, CONFIG_LIMIT)?;
     let read = read_all(files)?;
     let sum = read.map(|(sum, _)| sum);
-    let (shape, notes) = shape_of(&text, sum.as_ref()).map_err(|problem| named(config, problem))?;
+    let (shape, notes, packed) = shape_of(&text, sum.as_ref()).map_err(|problem| named(config, problem))?;
     let source = ModelSource::Folder;
-    Ok(Model { id: id_of(config), source, shape, stored: sum, adapter: None, notes })
+    Ok(Model { id: id_of(config), source, shape, stored: sum, packed, adapter: None, notes })
 }
 
 /// A snapshot folder of the hub's cache, with whatever files were downloaded.
@@ -232,7 +233,7 @@ fn gguf_file(path: &Path) -> Result<Model, Problem> {
     let mut sum = Stored::default();
     sum.add_file(&gguf.tensors);
     let text = serde_json::Value::Object(config).to_string();
-    let (shape, notes) = shape_of(&text, Some(&sum)).map_err(|problem| named(path, problem))?;
+    let (shape, notes, packed) = shape_of(&text, Some(&sum)).map_err(|problem| named(path, problem))?;
     let source = ModelSource::Gguf;
-    Ok(Model { id: id_of(path), source, shape, stored: Some(sum), adapter: None, notes })
+    Ok(Model { id: id_of(path), source, shape, stored: Some(sum), packed, adapter: None, notes })
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 pub use hub::HubSettings;
 
-use crate::model::{Config, Model, ModelShape, ModelSource, Stored, presets};
+use crate::model::{Config, Model, ModelShape, ModelSource, Packed, Stored, presets};
 use crate::words::{Message, Problem};
 
 /// The model called `name`. Precedence: path, preset, hub id.
@@ -26,6 +26,7 @@ pub fn resolve(name: &str, hub: &HubSettings) -> Result<Model, Problem> {
             source: ModelSource::Preset,
             shape,
             stored: None,
+            packed: None,
             adapter: None,
             notes,
         });
@@ -75,17 +76,17 @@ fn near_names(name: &str) -> Option<Message> {
     (!near.is_empty()).then(|| Message::new("model-near-hint").with("names", quoted.join(", ")))
 }
 
+/// What a config tells: the shape, what was assumed while reading it, how the checkpoint is packed.
+type Read = (ModelShape, Vec<Message>, Option<Packed>);
+
 /// Shape and notes of a config, with the element type of the files where the config has none.
-fn shape_of(text: &str, stored: Option<&Stored>) -> Result<(ModelShape, Vec<Message>), Problem> {
-    let (mut shape, mut notes) = crate::model::read_config(text)?;
+fn shape_of(text: &str, stored: Option<&Stored>) -> Result<Read, Problem> {
+    let (mut shape, notes) = crate::model::read_config(text)?;
     if shape.stored_dtype.is_none() {
         let largest = stored.and_then(|stored| stored.dtypes.iter().max_by_key(|(_, n)| **n));
         shape.stored_dtype = largest.and_then(|(name, _)| name.parse().ok());
     }
-    if let Some(method) = Config::parse(text)?.quantization() {
-        notes.push(Message::new("config-quantized").with("method", method));
-    }
-    Ok((shape, notes))
+    Ok((shape, notes, Config::parse(text)?.packed()))
 }
 
 #[cfg(test)]

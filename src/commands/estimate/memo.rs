@@ -46,7 +46,7 @@ impl<'a> Memo<'a> {
             epochs: None,
             samples: None,
             tokens: None,
-            ..plan.clone()
+            ..profile.runs(plan)
         };
         let single = match &self.subject.shape {
             Some(shape) => present(shape, &alone, profile, &self.simulated(shape, &alone, profile.alike())),

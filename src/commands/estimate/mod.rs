@@ -70,6 +70,7 @@ fn body(args: &EstimateArgs) -> Result<EstimateBody, Problem> {
     };
     let engine = |plan: &Plan, card: Option<&Card>| Ok(corrected(plan, card).0);
     let mut notes = subject.notes.clone();
+    notes.extend(subject.packed_note(&plan, &asked));
     notes.extend(probed.iter().flat_map(|probed| probed.notes.clone()));
     report(Inputs {
         question: Question { asked: &asked, model: &facts, engine: &engine },

@@ -4,11 +4,13 @@ use crate::adapters::models::{self, HubSettings};
 use crate::cli::EstimateArgs;
 use crate::estimate::body::ModelSummary;
 use crate::estimate::defaults::{Asked, ModelFacts};
-use crate::estimate::plan::{LoraTargets, Method, Plan, Task};
+use crate::estimate::plan::{LoraTargets, Method, Plan, Quant, Task};
 use crate::estimate::sharding::Units;
 use crate::estimate::{only_eager, own_linear};
 use crate::model::diffusion::Pipeline;
-use crate::model::{self, AdapterConfig, Exactness, HeadTask, Kind, ModelShape, ModelSource, StackRole};
+use crate::model::{
+    self, AdapterConfig, Exactness, HeadTask, Kind, ModelShape, ModelSource, Packed, Packing, StackRole,
+};
 use crate::words::{Message, Problem};
 
 /// The subject of an estimate.
@@ -19,13 +21,14 @@ pub(super) struct Subject {
     pub(super) shape: Option<ModelShape>,
     pub(super) params: u64,
     adapter: Option<AdapterConfig>,
+    packed: Option<Packed>,
     pub(super) notes: Vec<Message>,
 }
 
 pub(super) fn find(args: &EstimateArgs) -> Result<Subject, Problem> {
     if let Some(params) = args.params {
         let (id, source, shape, adapter) = (None, None, None, None);
-        return Ok(Subject { id, source, shape, params, adapter, notes: Vec::new() });
+        return Ok(Subject { id, source, shape, params, adapter, packed: None, notes: Vec::new() });
     }
     let hub = HubSettings::from_env();
     let model = match (&args.config, &args.model) {
@@ -43,6 +46,7 @@ pub(super) fn find(args: &EstimateArgs) -> Result<Subject, Problem> {
         source: Some(model.source),
         shape: Some(model.shape),
         adapter: model.adapter,
+        packed: model.packed,
         notes: model.notes,
     })
 }
@@ -92,6 +96,28 @@ impl Subject {
         }
     }
 
+    /// What was made of a packed checkpoint.
+    pub(super) fn packed_note(&self, plan: &Plan, asked: &Asked) -> Option<Message> {
+        let packed = self.packed.as_ref()?;
+        if asked.quant.is_some() {
+            return None;
+        }
+        let message = match (packed.packing, plan.quant) {
+            (Packing::Mxfp4, Quant::None) => Message::new("note-packed-mxfp4"),
+            (Packing::Other, _) => Message::new("config-quantized"),
+            (_, Quant::None) => Message::new("note-packed-unpacked"),
+            (Packing::Fp8, quant) if quant != Quant::Fp8 => Message::new("note-packed-anew"),
+            (Packing::Mxfp4, _) => Message::new("note-packed-anew"),
+            _ => Message::new("note-packed"),
+        };
+        Some(
+            message
+                .with("method", packed.method.clone())
+                .with("dtype", plan.param_dtype.to_string())
+                .with("quant", spelled(&plan.quant)),
+        )
+    }
+
     /// Adapters need something to stand beside.
     pub(super) fn adapts(&self, plan: &Plan) -> Result<(), Problem> {
         let (Some(shape), Some(LoraTargets::Named(names))) = (&self.shape, &plan.lora_targets) else {
@@ -125,6 +151,7 @@ impl Subject {
                 net.nodes.iter().any(|node| matches!(node.op, model::vision::Op::BatchNorm { .. }))
             }),
             stored_dtype: shape.stored_dtype,
+            packing: self.packed.as_ref().map(|packed| packed.packing),
         }
     }
 

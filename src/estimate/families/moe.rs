@@ -23,6 +23,8 @@ pub(crate) struct MoeLayer {
     wide_weights: bool,
     /// Experts run one after the other (JetMoE).
     one_by_one: bool,
+    /// Their weights are stored in less than they are computed in.
+    packed: bool,
     /// Low-rank factors of the experts' two stacked matrices.
     adapters: [Option<Factors>; 2],
 }
@@ -39,13 +41,17 @@ impl MoeLayer {
         let hidden = moe.router.d_in;
         let ups = if moe.expert.gated { 2 } else { 1 };
         let parameter = |n: u64| sim.parameter(n, make.rest_dtype, make.trained);
+        let held = |n: u64| match make.storage.packed_bytes(n) {
+            Some(bytes) => sim.parameter(bytes, DType::Int8, false),
+            None => parameter(n),
+        };
         let weights = |l: &Linear| l.d_in * l.d_out * l.count;
         let (last, first) = moe
             .expert
             .linears
             .split_last()
             .map_or((0, 0), |(last, rest)| (weights(last), rest.iter().map(weights).sum::<u64>()));
-        let (gate_up, down) = (parameter(first), parameter(last));
+        let (gate_up, down) = (held(first), held(last));
         let biased = moe.expert.linears.iter().any(|l| l.bias);
         let biases = if biased {
             vec![parameter(moe.experts * ups * moe.expert.width), parameter(moe.experts * hidden)]
@@ -63,6 +69,7 @@ impl MoeLayer {
             hidden,
             wide_weights: quirks.wide_routing,
             one_by_one: quirks.experts_in_turn,
+            packed: make.storage.packs_experts(),
             adapters: [None, None],
         }
     }
@@ -161,7 +168,7 @@ impl MoeLayer {
     fn decoded(&self, sim: &Sim, x: &Tensor, pairs: u64, pass: &Pass) -> Tensor {
         let expert = self.facts.expert.width * self.hidden;
         let ups = if self.facts.expert.gated { 2 } else { 1 };
-        let dtype = self.gate_up.dtype();
+        let dtype = if self.packed { x.dtype() } else { self.gate_up.dtype() };
         let up = sim.empty(pairs * ups * expert, dtype);
         let inner = sim.empty(pairs * ups * self.facts.expert.width, dtype);
         let down = sim.empty(pairs * expert, dtype);

@@ -10,8 +10,37 @@ use crate::model::{DType, Linear};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Storage {
     Plain,
-    FourBit { double: bool },
+    FourBit {
+        double: bool,
+    },
     EightBit,
+    /// 4 bits, an fp16 scale and a 4-bit zero for each 128; `ordered`: an index of groups for each input (GPTQ).
+    Grouped {
+        ordered: bool,
+    },
+    /// fp8, an fp32 scale for each tile of 128 x 128.
+    Tiled,
+}
+
+/// Weights of a group, GPTQ's and AWQ's usual size.
+const GROUP: u64 = 128;
+/// Side of a tile of fp8 weights (`weight_block_size`).
+const TILE: u64 = 128;
+
+impl Storage {
+    /// Whether experts are packed too: bitsandbytes passes over parameters that are no linear layer.
+    pub(crate) fn packs_experts(self) -> bool {
+        matches!(self, Storage::Grouped { .. } | Storage::Tiled)
+    }
+
+    /// Bytes of so many expert weights, halves of one rounded up; `None`: as other parameters are.
+    pub(crate) fn packed_bytes(self, weights: u64) -> Option<u64> {
+        match self {
+            Storage::Grouped { .. } => Some(weights.div_ceil(2) + weights.div_ceil(GROUP) * 5 / 2),
+            Storage::Tiled => Some(weights + weights.div_ceil(TILE * TILE) * 4),
+            Storage::Plain | Storage::FourBit { .. } | Storage::EightBit => None,
+        }
+    }
 }
 
 /// Low-rank adapters beside a linear.
@@ -66,7 +95,8 @@ impl Projection {
     pub(crate) fn new(sim: &Sim, make: Make, linear: &Linear, quantize: bool) -> Projection {
         let (d_in, d_out) = (linear.d_in, linear.d_out);
         let count = d_in * d_out * linear.count;
-        let storage = if quantize && !linear.stacked { make.storage } else { Storage::Plain };
+        let whole = linear.stacked && !make.storage.packs_experts();
+        let storage = if quantize && !whole { make.storage } else { Storage::Plain };
         let rest = if make.storage == Storage::Plain { make.dtype } else { make.rest_dtype };
         let (weight, constants) = match storage {
             Storage::Plain => (sim.parameter(count, rest, make.trained), Vec::new()),
@@ -92,6 +122,25 @@ impl Projection {
             Storage::EightBit => {
                 let weight = sim.parameter(count, DType::Int8, false);
                 let scales = sim.charged(Category::QuantConstants, || vec![sim.empty(d_out, DType::Fp32)]);
+                (weight, scales)
+            }
+            Storage::Grouped { ordered } => {
+                let weight = sim.parameter(count.div_ceil(2), DType::Int8, false);
+                let constants = sim.charged(Category::QuantConstants, || {
+                    let groups = count.div_ceil(GROUP);
+                    let order = if ordered { d_in * linear.count } else { 0 };
+                    vec![
+                        sim.empty(groups, DType::Fp16),
+                        sim.empty(groups.div_ceil(2), DType::Int8),
+                        sim.empty(order, DType::Int32),
+                    ]
+                });
+                (weight, constants)
+            }
+            Storage::Tiled => {
+                let weight = sim.parameter(count, DType::Int8, false);
+                let tiles = d_in.div_ceil(TILE) * d_out.div_ceil(TILE) * linear.count;
+                let scales = sim.charged(Category::QuantConstants, || vec![sim.empty(tiles, DType::Fp32)]);
                 (weight, scales)
             }
         };
@@ -161,14 +210,18 @@ impl Projection {
         let Some(adapter) = &self.adapter else { return self.base(sim, x) };
         match self.storage {
             Storage::Plain => self.adapted(sim, x, adapter),
-            Storage::FourBit { .. } | Storage::EightBit => self.adapted_quantized(sim, x, adapter),
+            Storage::FourBit { .. } | Storage::EightBit | Storage::Grouped { .. } | Storage::Tiled => {
+                self.adapted_quantized(sim, x, adapter)
+            }
         }
     }
 
     fn base(&self, sim: &Sim, x: &Tensor) -> Tensor {
         match self.storage {
             Storage::Plain => sim.linear(x, &self.weight, self.bias.as_ref(), self.d_in, self.d_out),
-            Storage::FourBit { .. } => self.four_bit(sim, x),
+            // Kernels of GPTQ and AWQ unpack a weight at a time where they do not multiply packed ones.
+            Storage::FourBit { .. } | Storage::Grouped { .. } => self.four_bit(sim, x),
+            Storage::Tiled => self.tiled(sim, x),
             Storage::EightBit => self.eight_bit(sim, x),
         }
     }
@@ -224,6 +277,17 @@ impl Projection {
         };
         drop(x);
         sim.to(out, dtype)
+    }
+
+    /// `FP8Linear`: the input in fp8 with a scale for each 128 of a row; never trained.
+    fn tiled(&self, sim: &Sim, x: &Tensor) -> Tensor {
+        let rows = x.elements() / self.d_in.max(1);
+        let quantized = sim.charged(Category::Temporaries, || {
+            (sim.empty(x.elements(), DType::Int8), sim.empty(rows * self.d_in.div_ceil(TILE), DType::Fp32))
+        });
+        let out = sim.empty(rows * self.d_out, x.dtype());
+        drop(quantized);
+        out
     }
 
     /// `Linear8bitLt`: rows quantized to int8 for the product; the weight comes back to the input's type in backward.

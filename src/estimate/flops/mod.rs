@@ -299,7 +299,8 @@ fn inference(shape: &ModelShape, pass: &Pass, plan: &Plan) -> Work {
     let generate = plan.generate.unwrap_or(0) as f64;
     let each = |quantizable: bool| match plan.quant {
         Quant::Nf4 | Quant::Fp4 if quantizable => 0.5 + 4.0 / 64.0,
-        Quant::Int8 if quantizable => 1.0,
+        Quant::Gptq | Quant::Awq if quantizable => 0.5 + 2.5 / 128.0,
+        Quant::Int8 | Quant::Fp8 if quantizable => 1.0,
         _ => plan.param_dtype.bits() as f64 / 8.0,
     };
     let mut weights = 0.0;
@@ -311,7 +312,8 @@ fn inference(shape: &ModelShape, pass: &Pass, plan: &Plan) -> Work {
                 // Each sequence of the batch wakes its own experts.
                 let read = read(linear, &layer.ffn, batch);
                 weights += read * each(!linear.stacked);
-                if plan.quant != Quant::None && !linear.stacked {
+                let fused = matches!(plan.quant, Quant::None | Quant::Gptq | Quant::Awq | Quant::Fp8);
+                if !fused && !linear.stacked {
                     // Written out in half precision, then read by the product.
                     weights += read * 4.0;
                 }

@@ -26,6 +26,9 @@ pub(crate) fn build(sim: &Sim, shape: &ModelShape, plan: &Plan, offers: Offers) 
         Quant::None => Storage::Plain,
         Quant::Nf4 | Quant::Fp4 => Storage::FourBit { double: plan.double_quant },
         Quant::Int8 => Storage::EightBit,
+        Quant::Gptq => Storage::Grouped { ordered: true },
+        Quant::Awq => Storage::Grouped { ordered: false },
+        Quant::Fp8 => Storage::Tiled,
     };
     let upcast = plan.habits.kbit_upcast && plan.method == plan::Method::Qlora;
     let make = Make {
@@ -39,7 +42,9 @@ pub(crate) fn build(sim: &Sim, shape: &ModelShape, plan: &Plan, offers: Offers) 
             DType::Fp32 => DType::Bf16,
             other => other,
         }),
-        subclasses: plan.habits.quantizes_subclasses,
+        // A packed checkpoint stores what its maker packed, whatever the class.
+        subclasses: plan.habits.quantizes_subclasses
+            || matches!(storage, Storage::Grouped { .. } | Storage::Tiled),
     };
     let targets = plan.lora_targets.clone().unwrap_or_default();
     let asked = match &targets {

@@ -13,6 +13,8 @@ estimate-qlora-unquantized = `--method qlora` and `--quant none` contradict each
 estimate-qlora-unquantized-hint = use `--method lora` for unquantized weights, or leave `--quant` out for nf4
 estimate-full-quantized = `--method full` cannot train quantized weights
 estimate-full-quantized-hint = use `--method qlora` to train adapters on quantized weights, or leave `--quant` out
+estimate-fp8-trained = transformers trains nothing on fp8 weights
+estimate-fp8-trained-hint = use `--quant none` for the unpacked weights, or `--method qlora` alone for nf4
 estimate-seq-of-images = `--seq` has no meaning for a vision model
 estimate-seq-of-images-hint = use `--resolution` for the size of an image in pixels
 estimate-resolution-of-text = `--resolution` has no meaning for a text model
@@ -198,7 +200,7 @@ term-collective_buffers = buffers of NCCL
 
 ## Bases
 basis-sim-weights = parameters of the shape, tensor by tensor, in their type
-basis-sim-quantization_constants = bitsandbytes: a scale for each 64 weights, with double quantization in 8 bits and an fp32 scale for each 256 of them
+basis-sim-quantization_constants = bitsandbytes: a scale for each 64 weights, with double quantization in 8 bits and an fp32 scale for each 256 of them; GPTQ and AWQ: an fp16 scale and a 4-bit zero for each 128; fp8: an fp32 scale for each 128 x 128
 basis-sim-adapters = PEFT: two matrices of the rank beside each target
 basis-sim-buffers = buffers of the model
 basis-sim-gradients = one for each trained parameter, in its type, from backward to zero_grad
@@ -288,7 +290,12 @@ assumed-adapter-dtype = adapters held in
 ## Notes
 note-rules-only = Rules of thumb for parameters alone: activations are left out of the expected figure and only widen it upwards. Name a model for an estimate.
 note-one-rank = Figures are for one GPU of several; the batch is each GPU's own.
-note-unmeasured = No run of this kind was measured (Unsloth, LLM.int8(), recomputed image blocks): what it keeps is read from public sources, and the interval is wide.
+note-unmeasured = No run of this kind was measured (Unsloth, LLM.int8(), GPTQ, AWQ, fp8, recomputed image blocks): what it keeps is read from public sources, and the interval is wide.
+note-packed = The checkpoint is stored in { $method }: its linear layers were taken as they are stored (`--quant { $quant }`).
+note-packed-unpacked = The checkpoint is stored in { $method }, which this kind of run cannot keep: weights were taken unpacked, in { $dtype }.
+note-packed-anew = The checkpoint is stored in { $method }, which cannot be trained: weights were taken as unpacked and packed anew (`--quant { $quant }`).
+note-packed-mxfp4 = The checkpoint is stored in { $method }: transformers unpacks it to { $dtype } unless the package `kernels` is installed, and weights were taken so. With it, experts take 4.25 bits a weight in inference.
+note-fp8-unpacked = { $name } and others below compute capability 8.9 multiply no fp8: transformers unpacks the weights there, and they were taken so.
 note-servers = Figures are those of transformers' generate(). Servers such as vLLM take a fixed share of the card (gpu_memory_utilization, 0.9 unless set) whatever the model needs; the rest beside weights becomes cache.
 note-no-bf16 = { $name } and others older than Ampere only emulate bf16: memory is the same, time is not. Use fp16 there (--autocast fp16).
 note-calibrate-assumed = The probe document does not say which batch and sequence it ran; this plan's were taken. Give --probed-batch and --probed-seq if they were others.

@@ -13,6 +13,8 @@ estimate-qlora-unquantized = `--method qlora` 与 `--quant none` 矛盾：QLoRA 
 estimate-qlora-unquantized-hint = 权重不量化请用 `--method lora`，或去掉 `--quant` 即用 nf4
 estimate-full-quantized = `--method full` 不能训练量化权重
 estimate-full-quantized-hint = 在量化权重上训练适配器请用 `--method qlora`，或去掉 `--quant`
+estimate-fp8-trained = transformers 不能在 fp8 权重上训练
+estimate-fp8-trained-hint = 用 `--quant none` 表示解包后的权重，或只写 `--method qlora`（即 nf4）
 estimate-seq-of-images = `--seq` 对视觉模型没有意义
 estimate-seq-of-images-hint = 图像边长（像素）请用 `--resolution`
 estimate-resolution-of-text = `--resolution` 对文本模型没有意义
@@ -198,7 +200,7 @@ term-collective_buffers = NCCL 缓冲区
 
 ## 依据
 basis-sim-weights = 按模型形状逐个张量、按其类型计
-basis-sim-quantization_constants = bitsandbytes：每 64 个权重一个缩放系数；双重量化时系数为 8 bit，每 256 个再配一个 fp32 系数
+basis-sim-quantization_constants = bitsandbytes：每 64 个权重一个缩放系数；双重量化时系数为 8 bit，每 256 个再配一个 fp32 系数；GPTQ 与 AWQ：每 128 个一个 fp16 系数和一个 4 bit 零点；fp8：每 128 x 128 一个 fp32 系数
 basis-sim-adapters = PEFT：每个目标层旁两个该秩的矩阵
 basis-sim-buffers = 模型的缓冲区
 basis-sim-gradients = 每个可训练参数一份，按其类型，从反向到 zero_grad
@@ -288,7 +290,12 @@ assumed-adapter-dtype = 适配器的类型
 ## 说明
 note-rules-only = 只按参数量的经验法则估算：预期值不含激活值，激活值只把区间向上放宽。写明模型才能得到真正的估算。
 note-one-rank = 数值针对多张 GPU 中的一张；批量是每张 GPU 各自的。
-note-unmeasured = 这类运行（Unsloth、LLM.int8()、重算的图像块）没有实测过：保留内容读自公开源码，因此区间较宽。
+note-unmeasured = 这类运行（Unsloth、LLM.int8()、GPTQ、AWQ、fp8、重算的图像块）没有实测过：保留内容读自公开源码，因此区间较宽。
+note-packed = 检查点以 { $method } 存储：线性层按存储形式计算（`--quant { $quant }`）。
+note-packed-unpacked = 检查点以 { $method } 存储，而这类运行无法保持该形式：权重按解包后的 { $dtype } 计算。
+note-packed-anew = 检查点以 { $method } 存储，无法训练：权重按解包后重新量化计算（`--quant { $quant }`）。
+note-packed-mxfp4 = 检查点以 { $method } 存储：除非装有 `kernels` 包，transformers 会将其解包为 { $dtype }，这里即按此计算。装有该包时，推理中专家的每个权重占 4.25 bit。
+note-fp8-unpacked = { $name } 等计算能力低于 8.9 的卡不能做 fp8 乘法：transformers 会在那里解包权重，这里即按此计算。
 note-servers = 数值针对 transformers 的 generate()。vLLM 等服务端无论模型需要多少都占用固定比例的显存（gpu_memory_utilization，默认 0.9）；权重之外的部分都用作缓存。
 note-no-bf16 = { $name } 等早于 Ampere 的卡只能模拟 bf16：显存一样，时间不一样。请在这些卡上用 fp16（--autocast fp16）。
 note-calibrate-assumed = probe 文档没有写明所用的批量和序列长度，这里按本方案的取。若不同，请给出 --probed-batch 和 --probed-seq。
