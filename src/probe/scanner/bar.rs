@@ -36,6 +36,16 @@ static LOGGABLE: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant pattern")
 });
 
+/// `[45/90 00:18<00:18 1.23]` of fastprogress, `[ 60/300 01:23 < 05:36, 0.71 it/s, Epoch 1/5]` of a notebook's Trainer.
+static INSIDE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?x)
+        \[ \s* (?P<n>\d+) / (?P<of>\d+) \s+ (?P<elapsed>(?:\d+:)?\d{1,3}:\d\d)
+        (?: \s* < \s* (?P<remaining>(?:\d+:)?\d{1,3}:\d\d|\?) )? (?P<tail> [,\s] [^\[\]]* )? \]",
+    )
+    .expect("a constant pattern")
+});
+
 /// One tqdm meter in a line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Meter<'a> {
@@ -69,6 +79,7 @@ pub(crate) fn find_all(line: &str) -> Vec<Meter<'_>> {
     }
     METER
         .captures_iter(line)
+        .chain(INSIDE.captures_iter(line).filter(|_| line.contains(']')))
         .take(512)
         .filter_map(|found| {
             let whole = found.get(0)?;
@@ -77,7 +88,8 @@ pub(crate) fn find_all(line: &str) -> Vec<Meter<'_>> {
             if before.is_alphanumeric() || matches!(before, '_' | '/' | '.' | ':') {
                 return None;
             }
-            let elapsed = found.name("elapsed").or_else(|| found.name("elapsed2"))?.as_str();
+            let named = |name| found.name(name);
+            let elapsed = named("elapsed").or_else(|| named("elapsed2"))?.as_str();
             let remaining = found
                 .name("remaining")
                 .map(|m| m.as_str().trim())
@@ -164,6 +176,9 @@ pub(crate) fn seen(meter: &Meter<'_>, before: &str, stamp: Option<&Stamp>, colum
     seen.remaining = meter.remaining;
     seen.stamp = stamp.map(|s| (s.seconds, s.resolution));
     seen.phase = phase(&said);
+    if seen.phase == Phase::Unsaid && said.iter().any(|w| is_other_work(w)) {
+        seen.phase = Phase::Preparing;
+    }
     // `Epoch 3:` names the epoch that the bar is in; `Epoch:` alone, or `Epochs`, counts them.
     let epoch_word = said.iter().any(|w| matches!(w.as_str(), "epoch" | "epochs" | "轮" | "エポック"));
     let others = said.iter().any(|w| {
@@ -191,10 +206,33 @@ pub(crate) fn seen(meter: &Meter<'_>, before: &str, stamp: Option<&Stamp>, colum
     seen
 }
 
+/// A bar says what is being done: `Transcribing: 10%|`. Few such words can be training.
+fn is_other_work(word: &str) -> bool {
+    const TRAINING_TOO: &[&str] = &[
+        "pretraining",
+        "finetuning",
+        "tuning",
+        "learning",
+        "optimizing",
+        "optimising",
+        "fitting",
+        "running",
+        "distilling",
+        "looping",
+        "stepping",
+        "working",
+        "timing",
+        "remaining",
+        "using",
+        "setting",
+    ];
+    word.len() > 5 && word.ends_with("ing") && !TRAINING_TOO.contains(&word)
+}
+
 /// The text left of the bar, without the percentage.
 fn description(before: &str) -> &str {
     let cut = before.rfind('%').map(|percent| {
-        let digits = before[..percent].bytes().rev().take_while(u8::is_ascii_digit).count();
+        let digits = before[..percent].bytes().rev().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
         percent - digits
     });
     let text = cut.map_or(before, |cut| &before[..cut]);
@@ -203,7 +241,7 @@ fn description(before: &str) -> &str {
 }
 
 static KERAS: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\[[=\-#]*>?[ .\-_=]*\]").expect("a constant pattern"));
+    LazyLock::new(|| Regex::new(r"\[[=\-#]*>?[ .\-_=]*\]|\|[#=]+>?[ .\-]*\|").expect("a constant pattern"));
 
 const GLYPHS: &[char] = &[
     '━', '╸', '╺', '─', '█', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '░', '▒', '▓', '■', '□', '╾', '╼', '●', '○',
@@ -211,8 +249,9 @@ const GLYPHS: &[char] = &[
 
 /// `line` with the drawing of a bar blanked out; `None` when there is no bar.
 pub(crate) fn without_glyphs(line: &str) -> Option<String> {
-    if !line.is_ascii() && line.contains(GLYPHS) && line.chars().filter(|c| GLYPHS.contains(c)).count() >= 3 {
-        let blank = |c: char| if GLYPHS.contains(&c) { ' ' } else { c };
+    let is_glyph = |c: char| GLYPHS.contains(&c) || ('\u{2801}'..='\u{28ff}').contains(&c);
+    if !line.is_ascii() && line.chars().filter(|c| is_glyph(*c)).count() >= 3 {
+        let blank = |c: char| if is_glyph(c) { ' ' } else { c };
         return Some(line.chars().map(blank).collect());
     }
     let found = KERAS.find(line).filter(|m| m.len() >= 7)?;

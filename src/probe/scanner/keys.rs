@@ -63,6 +63,16 @@ const STEPS: &[&str] = &[
     "迭代",
     "批次",
     "ステップ",
+    "스텝",
+    "배치",
+    "반복",
+    "lote",
+    "passo",
+    "paso",
+    "schritt",
+    "étape",
+    "шаг",
+    "итерация",
 ];
 /// Words that make a step's key something else: a length, a setting, a rate.
 const NOT_A_STEP: &[&str] = &[
@@ -135,11 +145,16 @@ const NOT_A_STEP: &[&str] = &[
     "length",
 ];
 const TOTAL: &[&str] = &["total", "max", "maximum", "overall", "总", "共"];
-const LOSSES: &[&str] = &["loss", "losses", "损失", "損失"];
+const LOSSES: &[&str] =
+    &["loss", "losses", "损失", "損失", "손실", "perda", "pérdida", "perte", "verlust", "потери"];
 
 pub(crate) fn role(key: &str, hint: &str, unit: &str) -> Role {
     if let Some(role) = role_of_unit(unit) {
         return role;
+    }
+    // `ms/batch 12.41`
+    if let (true, Some(Ratio::Seconds(_))) = (unit.is_empty(), key.rsplit(' ').next().and_then(ratio)) {
+        return Role::Seconds;
     }
     let words = words(key);
     let Some(last) = words.last().map(String::as_str) else { return Role::Other };
@@ -153,7 +168,10 @@ pub(crate) fn role(key: &str, hint: &str, unit: &str) -> Role {
     if formula && unit.is_empty() && !is(&["scale", "scaler", "time", "weight", "coef"]) {
         return if is(EVALUATION) { Role::EvaluationLoss } else { Role::Loss(FORMULA) };
     }
-    if last == "lr" || words[0] == "lr" || (is(&["learning"]) && is(&["rate"])) || is(&["学习率", "学習率"])
+    if last == "lr"
+        || words[0] == "lr"
+        || (is(&["learning"]) && is(&["rate"]))
+        || is(&["学习率", "学習率", "학습률"])
     {
         return Role::LearningRate;
     }
@@ -189,8 +207,20 @@ pub(crate) fn role(key: &str, hint: &str, unit: &str) -> Role {
     if counted && is(&["epoch"]) && is(&["per"]) {
         return Role::Other;
     }
-    if ends(&["epoch", "epochs", "ep", "轮", "轮次", "周期", "エポック"])
-        && !is(&["per", "time", "best", "last", "warmup", "save", "from", "every", "after", "until"])
+    if ends(&[
+        "epoch",
+        "epochs",
+        "ep",
+        "轮",
+        "轮次",
+        "周期",
+        "エポック",
+        "에폭",
+        "에포크",
+        "época",
+        "epoche",
+        "эпоха",
+    ]) && !is(&["per", "time", "best", "last", "warmup", "save", "from", "every", "after", "until"])
     {
         return if is(TOTAL) || is(&["num"]) { Role::TotalEpochs } else { Role::Epoch };
     }
@@ -344,6 +374,10 @@ fn time_role(words: &[String], hint: &str, unit: &str) -> Option<Role> {
         || (timed && measured && (words == ["train", "time"] || words == ["total", "time"]));
     if since_start && !per_step {
         return Some(Role::Elapsed);
+    }
+    // `timing_s/gen`, `timing_s/step`: of a group of timings the step's own.
+    if words[0] == "timing" && words.len() > 1 && !words.last().is_some_and(|w| STEPS.contains(&w.as_str())) {
+        return None;
     }
     // A part of the step, or of something else.
     let part = is(&[

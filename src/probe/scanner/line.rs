@@ -37,7 +37,18 @@ pub(crate) fn read(line: &str, columns: &[String]) -> Vec<Seen> {
     all
 }
 
+/// A sentence: many words, a full stop, and nothing that sets a figure apart from its name.
+fn is_prose(line: &str) -> bool {
+    let is_word = |w: &&str| w.trim_end_matches(['.', ',']).chars().all(char::is_alphabetic);
+    line.trim_end().ends_with('.')
+        && !line.contains([':', '=', '|', '[', '{'])
+        && line.split_whitespace().filter(is_word).count() >= 9
+}
+
 fn text(line: &str, columns: &[String]) -> Option<Seen> {
+    if is_prose(line) {
+        return None;
+    }
     let masked = bar::without_glyphs(line);
     let is_bar = masked.is_some();
     let line: &str = masked.as_deref().unwrap_or(line);
@@ -54,6 +65,10 @@ fn text(line: &str, columns: &[String]) -> Option<Seen> {
         seen.absorb_one(number, *role);
     }
     seen.summary = ["train_runtime", "train_samples_per_second"].iter().any(|w| line.contains(w));
+    seen.names_step = numbers.iter().zip(&roles).any(|(number, role)| {
+        *role == Role::Seconds
+            && words(number.key).iter().any(|w| matches!(w.as_str(), "step" | "iter" | "iteration" | "batch"))
+    });
     epoch_of(&mut seen, &numbers, &roles);
     let counter = step_of(&seen, line, &numbers, &roles, is_bar);
     if let Some(index) = counter {
@@ -65,6 +80,11 @@ fn text(line: &str, columns: &[String]) -> Option<Seen> {
         nameless_time(&mut seen, &numbers);
         count(&mut seen, line, &skip, &numbers, &roles, index);
         bar::table(&mut seen, line, columns);
+        if !seen.is_substantial() {
+            let letters = line.chars().filter(|c| c.is_alphabetic());
+            seen.letters =
+                letters.fold(0, |hash: u64, c| hash.wrapping_mul(31).wrapping_add(u64::from(u32::from(c))));
+        }
     } else if let Some(round) = round_of(line, &numbers, seen.loss.is_some()) {
         seen.format = Format::Rounds;
         seen.step = Some(round);
@@ -121,7 +141,8 @@ fn format_of(line: &str, is_bar: bool) -> Format {
 
 fn epoch_of(seen: &mut Seen, numbers: &[Number<'_>], roles: &[Role]) {
     for (index, (number, role)) in numbers.iter().zip(roles).enumerate() {
-        let key_is_train = number.key.eq_ignore_ascii_case("train")
+        let said = number.key.rsplit(' ').next().unwrap_or("");
+        let key_is_train = said.eq_ignore_ascii_case("train")
             && numbers
                 .get(index + 1)
                 .is_some_and(|next| next.of.is_some() && next.bracketed && next.key.is_empty());
@@ -163,13 +184,18 @@ fn step_of(seen: &Seen, line: &str, numbers: &[Number<'_>], roles: &[Role], is_b
             at(&|_, n, _| {
                 (n.unit.starts_with('步')
                     || n.unit.starts_with("次迭代")
+                    || n.unit.starts_with('批')
                     || matches!(n.unit, "step" | "steps" | "it" | "iter" | "iters" | "batch" | "batches"))
                     && (sane(n) || n.key.ends_with('第') || n.key.is_empty())
             })
         })
         .or_else(|| {
             // Of a drawn bar's counters the last one is its own: an epoch stands before it.
-            (0..numbers.len()).rev().find(|&i| is_bar && unlabelled(&numbers[i]) && roles[i] != Role::Epoch)
+            let alone = numbers.iter().filter(|n| n.of.is_some()).count() == 1;
+            // `Training  [####----]  50/200`: the bar's title stands before its only counter.
+            let titled = |i: usize| alone && roles[i] == Role::Other && sane(&numbers[i]);
+            let own = |i: usize| (unlabelled(&numbers[i]) || titled(i)) && roles[i] != Role::Epoch;
+            (0..numbers.len()).rev().find(|&i| is_bar && own(i))
         })
         // `Ep. 1 : Up. 500`
         .or_else(|| {
@@ -177,6 +203,11 @@ fn step_of(seen: &Seen, line: &str, numbers: &[Number<'_>], roles: &[Role], is_b
         })
         .or_else(|| at(&|_, n, r| r == Role::MicroStep && n.unit.is_empty()))
         .or_else(|| at(&|_, n, r| step(r) && n.of.is_none() && n.unit.is_empty()))
+        .or_else(|| {
+            // `step:12K`
+            let rounded = |i: &usize| step(roles[*i]) && numbers[*i].rounded_count().is_some();
+            (0..numbers.len()).find(rounded).filter(|_| has_loss)
+        })
         .or_else(|| {
             let trained = has_loss || seen.rate.is_some() || (seen.epoch.is_some() && seen.is_substantial());
             at(&|i, n, r| {
@@ -196,6 +227,18 @@ fn step_of(seen: &Seen, line: &str, numbers: &[Number<'_>], roles: &[Role], is_b
                     && phase(&words(n.key)) == Phase::Training
             })
         })
+}
+
+/// `"step": [epoch, iteration]`: how many numbers behind the first of `numbers` the finest counter of a list stands.
+fn listed(line: &str, numbers: &[Number<'_>]) -> usize {
+    let apart = |a: &Number<'_>, b: &Number<'_>| line[a.end..b.start].trim() == ",";
+    let counts = |n: &Number<'_>| n.of.is_none() && n.unit.is_empty() && n.count().is_some();
+    if !numbers[0].bracketed {
+        return 0;
+    }
+    let more =
+        numbers.windows(2).take_while(|pair| apart(&pair[0], &pair[1]) && pair.iter().all(counts)).count();
+    if line[numbers[more].end..].trim_start().starts_with(']') { more } else { 0 }
 }
 
 /// `iter 40 step 10`: the number that runs ahead of another step counter counts micro-steps.
@@ -219,12 +262,19 @@ fn count(
     roles: &[Role],
     index: usize,
 ) {
-    let number = &numbers[index];
-    seen.step = number.count();
-    seen.of = number.of.or(if matches!(roles[index], Role::Step { .. }) { seen.total_steps } else { None });
-    seen.global = matches!(roles[index], Role::Step { global: true })
-        || (number.of.is_none() && seen.total_steps.is_some());
-    seen.micro = roles[index] == Role::MicroStep || is_finer(numbers, roles, index);
+    let behind = listed(line, &numbers[index..]);
+    if behind > 0 {
+        seen.epoch = seen.epoch.or(numbers[index].count());
+    }
+    let role = roles[index];
+    let key = numbers[index].key;
+    let number = &numbers[index + behind];
+    seen.rounded = number.rounded_count().is_some();
+    seen.step = number.rounded_count().or_else(|| number.count());
+    seen.of = number.of.or(if matches!(role, Role::Step { .. }) { seen.total_steps } else { None });
+    seen.global =
+        matches!(role, Role::Step { global: true }) || (number.of.is_none() && seen.total_steps.is_some());
+    seen.micro = role == Role::MicroStep || is_finer(numbers, roles, index);
     let said = words(&head(line, skip, number.start));
     seen.phase = phase(&said);
     let lone_evaluation = seen.has_evaluation_loss && seen.loss.is_none() && seen.components.is_empty();
@@ -248,8 +298,8 @@ fn count(
     {
         "evaluated ".clone_into(&mut seen.label);
     }
-    seen.label.push_str(&words(number.key).join(" "));
-    if number.key.is_empty() {
+    seen.label.push_str(&words(key).join(" "));
+    if key.is_empty() {
         seen.label.push_str("n/m");
     }
     let wording = (said.iter().any(|w| w == "train") && said.iter().any(|w| w == "epoch"))

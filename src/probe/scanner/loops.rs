@@ -1,9 +1,11 @@
 //! All loops of a log, and which of them is the training.
 
+mod outcome;
+
 use super::keys::{Phase, phase, words};
 use super::line::{self, Format, Seen};
 use super::loss::LossTally;
-use super::reading::{EpochReading, LogSteps, Pause, PauseKind, Progress, RateReading, StepClock, StepUnit};
+use super::reading::{Pause, PauseKind};
 use super::table::Table;
 use super::track::{Change, Track};
 
@@ -22,6 +24,8 @@ struct Announced {
     total_epochs: Option<u64>,
     accumulation: Option<u64>,
     evaluating: bool,
+    /// A heading that is the word and nothing else: the records under it are the evaluation's.
+    evaluation_heading: bool,
     /// The banner of the Hugging Face Trainer and of the scripts made after it.
     optimization_steps: Option<u64>,
 }
@@ -104,8 +108,10 @@ impl Loops {
             || has("begin")
             || has("begins")
             || text.trim_start().starts_with("Eval");
+        let heading = said.iter().filter(|w| w.chars().any(char::is_alphabetic)).count() <= 1;
         match phase(&said) {
             Phase::Evaluation => {
+                self.announced.evaluation_heading |= heading;
                 self.announced.evaluating |= starts && !has("train") && !has("training");
                 if said.len() <= 12 {
                     self.pending = Some(PauseKind::Evaluation);
@@ -157,7 +163,10 @@ impl Loops {
         // What an evaluation's bar leaves behind: figures without a word of training.
         let bare = seen.epoch.is_none() && seen.learning_rate.is_none() && seen.grad_norm.is_none();
         let evaluated = self.pending == Some(PauseKind::Evaluation) && self.all.is_empty();
-        if seen.phase == Phase::Evaluation || (bare && evaluated && seen.phase == Phase::Unsaid) {
+        let under_heading = self.announced.evaluation_heading && seen.phase == Phase::Unsaid;
+        if seen.phase == Phase::Evaluation
+            || (bare && (evaluated || under_heading) && seen.phase == Phase::Unsaid)
+        {
             self.pending = Some(PauseKind::Evaluation);
             return;
         }
@@ -181,6 +190,9 @@ impl Loops {
             if has_loss {
                 return;
             }
+        }
+        if let Some(best) = self.best() {
+            self.all[best].track.time(seen.seconds.filter(|_| seen.names_step), seen.rate);
         }
         if has_loss {
             let best = self.best();
@@ -210,8 +222,14 @@ impl Loops {
             }
         }
         let index = at.unwrap_or_else(|| self.open(seen));
-        let begins = self.all[index].track.begins(raw, seen) || at.is_none();
+        self.all[index].track.look_at_pair(seen);
         let mut filled = seen.clone();
+        let mut raw = raw;
+        if self.all[index].track.pairs && seen.of.is_some() {
+            (filled.epoch, filled.step, filled.of) = (seen.step, seen.of, None);
+            raw = seen.of.unwrap_or(raw);
+        }
+        let begins = self.all[index].track.begins(raw, &filled) || at.is_none();
         let mine = &self.all[index];
         if mine.announced && seen.epoch.is_none() && !seen.counts_epochs {
             filled.epoch = self.announced.epoch;
@@ -236,6 +254,7 @@ impl Loops {
         if self.best() != Some(index) {
             return;
         }
+        self.announced.evaluation_heading = false;
         if let Some(rate) = seen.learning_rate.filter(|r| r.is_finite()) {
             self.rate = Some((self.rate.map_or(rate, |(first, _)| first), rate));
         }
@@ -330,151 +349,9 @@ impl Loops {
                     || track.substantial
                     || (track.in_epochs && !self.all[i].announced)
                     || track.counts_epochs
-                    || track.observed >= 3
+                    || (track.observed >= 3 && track.alike >= 2)
             })
             .max_by_key(|&i| (self.score(i), self.all[i].track.observed, u64::MAX - self.all[i].track.order))
-    }
-
-    fn chosen(&self) -> Option<&Loop> {
-        self.best().map(|i| &self.all[i]).filter(|l| l.track.observed > 0)
-    }
-
-    fn total(&self, chosen: &Loop) -> Option<u64> {
-        let track = &chosen.track;
-        let announced = &self.announced;
-        if track.samples || track.counts_epochs {
-            return track.of.or(if track.counts_epochs { announced.total_epochs } else { None });
-        }
-        let of = track.of;
-        if track.global {
-            return of.or(announced.total_steps);
-        }
-        if track.in_epochs || chosen.announced {
-            let epochs =
-                track.epochs.or(announced.epochs.filter(|_| chosen.announced)).or(announced.total_epochs);
-            return match (epochs, of) {
-                (Some(epochs), Some(of)) => {
-                    // `0/299` is the first of 300, and `0/200` of 200 until an epoch 200 comes.
-                    let last =
-                        track.zero_based && (!epochs.is_multiple_of(10) || track.epoch == Some(epochs));
-                    Some((epochs + u64::from(last)).saturating_mul(of))
-                }
-                _ => None,
-            };
-        }
-        if track.restarts > 0 {
-            return announced
-                .total_steps
-                .or(announced.total_epochs.and_then(|e| of.map(|of| e.saturating_mul(of))));
-        }
-        of.or(announced.total_steps)
-    }
-
-    fn unit(&self, chosen: &Loop, total: Option<u64>) -> StepUnit {
-        let track = &chosen.track;
-        let words = words(&track.label);
-        let has = |word: &str| words.iter().any(|w| w == word);
-        let optimization = self.announced.optimization_steps;
-        if track.counts_epochs {
-            StepUnit::Epoch
-        } else if track.samples {
-            StepUnit::Samples
-        } else if track.micro {
-            StepUnit::MicroStep
-        } else if let (Some(optimization), Some(total)) = (optimization, total) {
-            let accumulated = self.announced.accumulation.unwrap_or(1);
-            if total > optimization && accumulated > 1 {
-                StepUnit::MicroStep
-            } else {
-                StepUnit::OptimizerStep
-            }
-        } else if track.format == Format::Rounds {
-            // Trees of a booster, or whatever stands in brackets before the metrics.
-            StepUnit::Unknown
-        } else if track.global || track.consumed.is_some() || has("steps") {
-            StepUnit::OptimizerStep
-        } else if chosen.attached > 0 && self.loose_rate.is_some() && !track.in_epochs {
-            // The record of a Trainer (loss and learning rate, no step) beside a bar over the whole run.
-            StepUnit::OptimizerStep
-        } else {
-            StepUnit::Unknown
-        }
-    }
-
-    pub(crate) fn steps(&self) -> Option<LogSteps> {
-        let chosen = self.chosen()?;
-        let track = &chosen.track;
-        let total = self.total(chosen);
-        let unit = self.unit(chosen, total);
-        let direct = track.seconds.median(false).filter(|_| !track.seconds.is_cumulative());
-        let printed = direct.or_else(|| track.rates.median(true)).or_else(|| track.remaining.median(true));
-        let mut steps = LogSteps {
-            source: track.format.source().to_owned(),
-            unit,
-            count: track.made(),
-            points_observed: track.observed,
-            first_step: track.first?,
-            last_step: track.last?,
-            total_declared: total,
-            epoch: track.epoch.map(|index| EpochReading {
-                index,
-                total: track.epochs,
-                steps_per_epoch: track.of.filter(|_| !track.global),
-            }),
-            samples_per_step: None,
-            clock: track.clock().0,
-            clock_resolution: track.clock().1,
-            printed,
-            thinned: track.thinned,
-            points: track.points(),
-        };
-        if let (StepUnit::Samples, Some(batch)) = (unit, track.batch_size.filter(|b| *b > 0)) {
-            steps.count_batches(batch);
-        }
-        Some(steps)
-    }
-
-    pub(crate) fn progress(&self) -> Progress {
-        let Some(chosen) = self.chosen() else {
-            return Progress { loss: self.loose.last(), ..Progress::default() };
-        };
-        let batch = chosen.track.batch_size.filter(|b| *b > 0 && chosen.track.samples).unwrap_or(1);
-        Progress {
-            step: chosen.track.last.map(|s| s / batch),
-            made: Some(chosen.track.made() / batch),
-            total: self.total(chosen).map(|t| t / batch),
-            loss: chosen.track.loss.last().or(self.loose.last()),
-            learning_rate: self.rate.or(self.loose_rate).map(|(_, last)| last),
-            epoch: chosen.track.epoch,
-        }
-    }
-
-    pub(crate) fn loss(&self) -> Option<super::reading::LossReading> {
-        let own = self.chosen().map(|l| &l.track.loss).filter(|t| !t.is_empty());
-        let any = || self.all.iter().map(|l| &l.track.loss).find(|t| !t.is_empty());
-        own.or(Some(&self.loose).filter(|t| !t.is_empty())).or_else(any).map(LossTally::reading)
-    }
-
-    pub(crate) fn learning_rate(&self) -> Option<RateReading> {
-        self.rate
-            .or(self.loose_rate)
-            .map(|(first, last)| RateReading { first: Some(first), last: Some(last) })
-    }
-
-    pub(crate) fn pauses(&self) -> Vec<Pause> {
-        let told =
-            self.chosen().is_some_and(|l| l.track.kept_its_clock() && l.track.clock().0 != StepClock::None);
-        if told { self.pauses.clone() } else { Vec::new() }
-    }
-
-    /// Points of all loops so far: grows with every step that was made.
-    pub(crate) fn advanced(&self) -> u64 {
-        self.fresh
-    }
-
-    pub(crate) fn retained_bytes(&self) -> usize {
-        self.all.iter().map(|l| l.track.retained_bytes()).sum::<usize>()
-            + self.pauses.capacity() * size_of::<Pause>()
     }
 }
 

@@ -71,6 +71,12 @@ pub(crate) struct Seen {
     pub(crate) consumed: Option<u64>,
     /// The figures of the whole run, printed at its end.
     pub(crate) summary: bool,
+    /// The counter is printed in thousands: a step, but no clock.
+    pub(crate) rounded: bool,
+    /// The letters of a line that is a count and nothing more.
+    pub(crate) letters: u64,
+    /// The time is said to be that of a step or iteration.
+    pub(crate) names_step: bool,
 }
 
 impl Seen {
@@ -104,6 +110,9 @@ impl Seen {
             batch_size: None,
             consumed: None,
             summary: false,
+            rounded: false,
+            letters: 0,
+            names_step: false,
         }
     }
 
@@ -129,6 +138,8 @@ impl Seen {
         let printed = (number.value, number.relative_resolution());
         let positive = number.value.is_finite() && number.value > 0.0;
         match role {
+            // `Losses: [2.3, 1.1]`: the first of several.
+            Role::Loss(_) if number.bracketed && number.key.to_ascii_lowercase().ends_with("losses") => {}
             Role::Loss(COMPONENT)
                 if !number.is_duration
                     && self.components.len() < 16
@@ -152,8 +163,9 @@ impl Seen {
                 let named = number.key.rsplit(['_', ' ', '/']).next().unwrap_or("");
                 // `time_ms`
                 let by_name = || scale(named).filter(|unit| *unit < 1.0);
-                let unit =
-                    [number.unit, number.hint].into_iter().find_map(scale).or_else(by_name).unwrap_or(1.0);
+                let ratio = number.key.rsplit(' ').next().filter(|word| word.contains('/')).unwrap_or("");
+                let said = [number.unit, number.hint, ratio].into_iter().find_map(scale);
+                let unit = said.or_else(by_name).unwrap_or(1.0);
                 self.seconds.get_or_insert((printed.0 * unit, printed.1));
             }
             Role::Rate if positive => {

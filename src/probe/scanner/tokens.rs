@@ -37,6 +37,17 @@ impl Number<'_> {
         (plain && self.value < 1e15).then_some(self.value as u64)
     }
 
+    /// `1K` of a counter that is printed in thousands once it has grown.
+    pub(crate) fn rounded_count(&self) -> Option<u64> {
+        let scale = match self.unit {
+            "K" | "k" => 1e3,
+            "M" => 1e6,
+            _ => return None,
+        };
+        let whole = !self.is_duration && self.of.is_none() && self.value >= 0.0;
+        (whole && self.value < 1e9).then_some((self.value * scale).round() as u64)
+    }
+
     /// Half a unit of the last printed digit, as a share of the value.
     pub(crate) fn relative_resolution(&self) -> f64 {
         let mantissa = self.text.split(['e', 'E']).next().unwrap_or("");
@@ -176,10 +187,10 @@ fn number_at(text: &str, at: usize) -> Lexed<'_> {
             return Lexed::Other(of_end);
         }
         if number.unit.is_empty() {
-            number.unit = spaced_unit(tail);
+            number.unit = spaced_unit(tail, COUNTED);
         }
     } else if attached.is_empty() {
-        number.unit = spaced_unit(&text[end..]);
+        number.unit = spaced_unit(&text[end..], &[]);
     } else {
         number.unit = attached;
         number.end = unit_end;
@@ -271,14 +282,17 @@ const SPACED: &[&str] = &[
     "次迭代",
 ];
 
+/// What a pair counts: `500/ 1782 batches`.
+const COUNTED: &[&str] = &["batch", "batches", "step", "steps", "iter", "iters"];
+
 /// A unit after one blank; only words that can be nothing else.
-fn spaced_unit(tail: &str) -> &str {
+fn spaced_unit<'a>(tail: &'a str, also: &[&str]) -> &'a str {
     let Some(word) = tail.strip_prefix(' ') else { return "" };
     let end = word.find(|c: char| {
         c.is_whitespace() || matches!(c, ',' | ')' | ']' | ';' | '|' | ':' | '，' | '；' | '。' | '、' | '：')
     });
     let word = &word[..end.unwrap_or(word.len())];
-    if SPACED.contains(&word) || is_ratio(word) { word } else { "" }
+    if SPACED.contains(&word) || also.contains(&word) || is_ratio(word) { word } else { "" }
 }
 
 /// `H:MM:SS`, `MM:SS`, with a fraction.

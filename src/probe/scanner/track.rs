@@ -90,6 +90,13 @@ pub(crate) struct Track {
     /// Restarts while a loop that began earlier was still under way.
     pub(crate) nested: u32,
     pub(crate) restarts: u32,
+    /// The letters of its last bare line, and how many lines in all had the same ones as the line before.
+    letters: u64,
+    pub(crate) alike: u32,
+    /// How often in a row the second number of its pair rose while the first one stood: `Batch 0/100`, `Batch 0/200`.
+    risen: u32,
+    /// Those pairs are an epoch and a batch.
+    pub(crate) pairs: bool,
     pub(crate) of: Option<u64>,
     pub(crate) epoch: Option<u64>,
     pub(crate) epochs: Option<u64>,
@@ -144,6 +151,10 @@ impl Track {
             says_training: false,
             nested: 0,
             restarts: 0,
+            letters: 0,
+            alike: 0,
+            risen: 0,
+            pairs: false,
             of: None,
             epoch: None,
             epochs: None,
@@ -167,6 +178,22 @@ impl Track {
             rates: Sampled::default(),
             remaining: Sampled::default(),
             loss: LossTally::default(),
+        }
+    }
+
+    /// Look whether the second number is no total: it rises where the first one stands.
+    pub(crate) fn look_at_pair(&mut self, seen: &Seen) {
+        let is_bar = matches!(seen.format, Format::Tqdm | Format::Bar);
+        let (Some(raw), Some(of), Some(last)) = (seen.step, seen.of, self.of) else { return };
+        if is_bar || self.raw != Some(raw) || seen.global {
+            self.risen = 0;
+        } else if of > last {
+            self.risen += 1;
+        }
+        if self.risen >= 3 {
+            let order = self.order;
+            *self = Track::new(seen, order);
+            self.pairs = true;
         }
     }
 
@@ -259,7 +286,13 @@ impl Track {
             self.remaining.push((left / (of - raw) as f64, (0.5 / left).min(1.0)));
         }
         self.clocks.point(now);
-        let at = if self.clocks.has_ours() { now } else { log_at };
+        let at = if seen.rounded {
+            None
+        } else if self.clocks.has_ours() {
+            now
+        } else {
+            log_at
+        };
         let printed = seen.seconds.map_or(f64::NAN, |(seconds, _)| seconds);
         self.keep(LogPoint { step, at, loss, learning_rate: rate }, (log_at.unwrap_or(f64::NAN), printed));
         if began && self.observed > 1 { Change::Epoch } else { Change::Step }
@@ -271,6 +304,8 @@ impl Track {
         self.samples |= seen.samples;
         self.has_loss |= seen.loss.is_some() || !seen.components.is_empty();
         self.substantial |= seen.is_substantial();
+        self.alike += u32::from(self.observed > 0 && seen.letters == self.letters);
+        self.letters = seen.letters;
         self.says_training |= seen.phase == super::keys::Phase::Training;
         self.zero_based |= seen.epoch == Some(0) && seen.epochs.is_some();
         self.in_epochs |= seen.epoch.is_some() && !seen.counts_epochs;
@@ -292,6 +327,16 @@ impl Track {
         }
         self.observed += 1;
         self.newest = Some(point);
+    }
+
+    /// The time of a step, printed apart from the counter, where its own lines hold none.
+    pub(crate) fn time(&mut self, seconds: Option<Printed>, rate: Option<Printed>) {
+        if let Some(printed) = seconds.filter(|_| self.seconds.seen < self.observed) {
+            self.seconds.push(printed);
+        }
+        if let Some(printed) = rate.filter(|_| self.rates.seen < self.observed) {
+            self.rates.push(printed);
+        }
     }
 
     /// A loss that was printed apart from the counter belongs to the newest point.

@@ -21,7 +21,8 @@ pub(crate) fn words(key: &str) -> Vec<String> {
     all
 }
 
-pub(super) const TRAINING: &[&str] = &["train", "training", "trainer", "训练", "学習"];
+pub(super) const TRAINING: &[&str] =
+    &["train", "training", "trainer", "训练", "学習", "훈련", "treino", "обучение"];
 pub(super) const EVALUATION: &[&str] = &[
     "val",
     "valid",
@@ -44,6 +45,11 @@ pub(super) const EVALUATION: &[&str] = &[
     "验证",
     "测试",
     "评估",
+    "검증",
+    "평가",
+    "validação",
+    "validación",
+    "валидация",
 ];
 /// What bars count that are neither training nor evaluation.
 const PREPARING: &[&str] = &[
@@ -128,6 +134,11 @@ const PREPARING: &[&str] = &[
     "warmup",
     "warming",
     "bootstrapping",
+    "processed",
+    "prompts",
+    "requests",
+    "loglikelihood",
+    "benchmark",
     "加载",
     "下载",
     "处理",
