@@ -26,6 +26,7 @@ class State(object):
         self.written = 0
         # Step records not written yet, and when something was written last.
         self.held = []
+        self.rows = []
         self.wrote = 0
         # Between the begin and the end of the capture of a CUDA graph.
         self.capturing = False
@@ -83,14 +84,61 @@ S = State()
 FORKS_TELL = hasattr(os, "register_at_fork")
 
 
-# Records of short steps are written together, at most so long after they were made: a process that is killed loses no
-# more than that.
-HOLD_NS = 50 * 1000 * 1000
+# Records of steps are written together, at most so long after they were made (or with the first step after it): a
+# process that is killed loses no more than that.
+HOLD_NS = 200 * 1000 * 1000
 # What a step may cost on average, of what can be chosen: how often losses on the GPU and allocator figures are taken.
 NS_A_STEP = 40000
 
 
+def keep(row):
+    """What a step leaves, made into a record later."""
+    S.rows.append(row)
+    if row[0] - S.wrote >= HOLD_NS:
+        write("")
+
+
+def is_kept(steps):
+    """A run of millions of steps keeps its file small: the counts in each record are sums."""
+    return steps <= 50000 or steps % (10 if steps <= 500000 else 100) == 0
+
+
+def settle():
+    """Rows become records, in their place before whatever comes next."""
+    rows, S.rows = S.rows, []
+    S.held.append(text_of(rows))
+
+
+def text_of(rows):
+    """The records; the allocator's figures, now and then, in the last one."""
+    ring, memory, parts = S.ring, sys.modules.get("onecard_memory"), []
+    for t, number, calls, steps, backwards, micro, rate, loss in rows:
+        if ring is not None:
+            ring.pace(t - S.last_step)
+        S.last_step = t
+        if not is_kept(steps):
+            continue
+        parts.append(
+            '{"k":"s","t":%d,"o":%d,"n":%d,"c":%d,"b":%d,"m":%d' % (t, number, calls, steps, backwards, micro)
+        )
+        if rate is not None:
+            parts.append(',"lr":' + json_number(rate))
+        if loss is not None:
+            parts.append(',"l":' + json_number(loss))
+        parts.append("}\n")
+    if parts and memory is not None and rows[-1][3] // memory.every > (rows[0][3] - 1) // memory.every:
+        parts[-1] = memory.text() + "}\n"
+    return "".join(parts)
+
+
+def json_number(value):
+    text = repr(value)
+    return '"%s"' % text if text in ("nan", "inf", "-inf") else text
+
+
 def write_step(text, t):
+    if S.rows:
+        settle()
     S.held.append(text)
     if t - S.wrote >= HOLD_NS or S.steps <= 16:
         write("")
@@ -102,6 +150,8 @@ def write(text):
         return
     if not FORKS_TELL:
         of_this_process()
+    if S.rows:
+        settle()
     if S.held:
         text = "".join(S.held) + text
         S.held = []

@@ -12,6 +12,7 @@ import weakref
 import onecard_hook as hook
 
 S, now, write, tell, fault = hook.S, hook.now, hook.write, hook.tell, hook.fault
+json_number = hook.json_number
 
 CHECKPOINT = os.path.join("torch", "utils", "checkpoint.py")
 
@@ -247,22 +248,31 @@ def step_record(optimizer, seen, t, replayed):
     micro = len(losses)
     if micro:
         S.losses = []
+    rate = _learning_rate(optimizer) if seen else None
+    ring = S.ring
+    if S.steps > 16 and seen and micro <= 1 and not (replayed or S.scalers or S.late):
+        loss = losses[0] if micro else None
+        # A loss on its way from the GPU, and what it needs: below.
+        if loss is None and (ring is None or not ring.pending) or type(loss) is float:
+            # What a step leaves at once is a row; records are made of many rows together, which costs a fraction: between
+            # two steps of a training nothing of ours is in the processor's caches.
+            hook.keep((t, seen.number, seen.calls, S.steps, S.backwards, micro, rate, loss))
+            _now_and_then()
+            return
     last, S.last_step = S.last_step, t
     parts = [
         '{"k":"s","t":%d,"o":%d,"n":%d,"c":%d,"b":%d,"m":%d'
         % (t, seen.number if seen else 0, seen.calls if seen else 0, S.steps, S.backwards, micro)
     ]
-    rate = _learning_rate(optimizer) if seen else None
     if rate is not None:
-        parts.append(',"lr":' + _json_number(rate))
+        parts.append(',"lr":' + json_number(rate))
     if micro == 1:
         if type(losses[0]) is float:
-            parts.append(',"l":' + _json_number(losses[0]))
+            parts.append(',"l":' + json_number(losses[0]))
     elif micro and type(losses[0]) is float:
         known = [loss for loss in losses if type(loss) is float]
         if len(known) == micro:
-            parts.append(',"l":' + _json_number(sum(known) / micro))
-    ring = S.ring
+            parts.append(',"l":' + json_number(sum(known) / micro))
     if ring is not None:
         if ring.pending or None not in losses:
             began = now()
@@ -273,13 +283,13 @@ def step_record(optimizer, seen, t, replayed):
         if S.late:
             late, S.late = S.late, []
             parts.append(
-                ',"ll":[' + ",".join("[%d,%s,%d]" % (c, _json_number(v), m) for c, v, m in late) + "]"
+                ',"ll":[' + ",".join("[%d,%s,%d]" % (c, json_number(v), m) for c, v, m in late) + "]"
             )
     if memory is not None and (S.steps <= 16 or S.steps % memory.every == 0):
         parts.append(memory.text())
     if S.scalers:
         if S.scale is not None:
-            parts.append(',"sc":' + _json_number(S.scale))
+            parts.append(',"sc":' + json_number(S.scale))
         parts.append(',"sk":%d' % S.skipped)
         if S.unmade:
             parts.append(',"sx":%r' % S.unmade)
@@ -289,9 +299,12 @@ def step_record(optimizer, seen, t, replayed):
     if replayed:
         parts.append(',"g":true')
     parts.append("}\n")
-    # A run of millions of steps keeps its file small: the counts in each record are sums.
-    if S.steps <= 50000 or S.steps % (10 if S.steps <= 500000 else 100) == 0:
+    if hook.is_kept(S.steps):
         hook.write_step("".join(parts), t)
+    _now_and_then()
+
+
+def _now_and_then():
     if S.unsettled:
         saves.look_for_moves(False)
     if S.steps & (S.steps - 1) == 0 or S.steps % 1000 == 0:
@@ -320,11 +333,6 @@ def _surroundings(params):
     census.gpu()
     census.modules(params)
     census.flags()
-
-
-def _json_number(value):
-    text = repr(value)
-    return '"%s"' % text if text in ("nan", "inf", "-inf") else text
 
 
 def _learning_rate(optimizer):
@@ -366,18 +374,13 @@ def in_backward():
     return task_id() != -1
 
 
-# Code that calls `backward` or `grad`: whether it is that of a checkpointed segment.
-_CALLERS = {}
+def _is_checkpoint(caller):
+    """Where torch does not tell that the engine is at work."""
+    return caller.f_back.f_code.co_filename.endswith(CHECKPOINT)
 
 
 def _before_pass(roots, caller):
-    code = caller.f_back.f_code
-    is_checkpoint = _CALLERS.get(code)
-    if is_checkpoint is None:
-        is_checkpoint = code.co_filename.endswith(CHECKPOINT)
-        if len(_CALLERS) < 1000:
-            _CALLERS[code] = is_checkpoint
-    if is_checkpoint or task_id() != -1:
+    if _is_checkpoint(caller) if task_id is _no_task else task_id() != -1:
         # A checkpointed segment runs a backward pass of its own inside of the outer one.
         S.checkpoint_calls += 1
     else:
@@ -435,10 +438,13 @@ def _look_at_witness():
 
 def take_loss(tensor):
     """The value of a scalar loss, without waiting: at once on the CPU, later from the GPU."""
-    value = None
+    value, held = None, S.ring
+    if held is not None and not held.wanted():
+        S.losses.append(None)
+        return
     if type(tensor) is torch.Tensor and tensor.numel() == 1:
         if tensor.is_cuda:
-            held = S.ring or ring()
+            held = held or ring()
             if held.wanted():
                 began = now()
                 value = held.push(tensor)
@@ -472,7 +478,7 @@ def _at_exit():
         if S.ring is not None:
             S.ring.collect()
             for c, v, m in S.late:
-                write('{"k":"late","t":%d,"ll":[[%d,%s,%d]]}\n' % (now(), c, _json_number(v), m))
+                write('{"k":"late","t":%d,"ll":[[%d,%s,%d]]}\n' % (now(), c, json_number(v), m))
             S.late = []
         if S.unmade:
             write('{"k":"late","t":%d,"sx":%r}\n' % (now(), S.unmade))

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::inotify;
@@ -12,8 +12,12 @@ use rustix::fs::inotify;
 use super::streams::Tailed;
 use super::{Heard, Sink, now};
 
-/// At most this often; a chatty child should not keep us awake.
+/// Between the notice of a write and the reading: most lines are written in a few pieces.
 const BREATH: Duration = Duration::from_millis(5);
+/// A file that is written to more often than once in so long is read so often, without notices: waking up costs more
+/// than the reading, and a chatty child should not keep us awake.
+const CHATTY: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
+const CHATTY_WITHIN: Duration = Duration::from_millis(400);
 /// How often to look without being told. The child writes on this machine, so that its writes are told of on network
 /// file systems too.
 const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -46,14 +50,23 @@ impl Stop {
 /// Reads until `stop` is said, and then once more to the end.
 pub fn follow(tailed: &mut Tailed, sink: &Sink, stop: &Stop) {
     let notices = watch(tailed);
+    let mut buffer = vec![0_u8; CHUNK];
+    let mut read_before = Instant::now();
     loop {
         // Asked before reading: what was written before it was said is read.
         let last = stop.is_said();
-        read_on(tailed, sink);
+        let found = read_on(tailed, sink, &mut buffer);
+        let chatty = found && read_before.elapsed() < CHATTY_WITHIN;
+        if found {
+            read_before = Instant::now();
+        }
         if last {
             return;
         }
         match &notices {
+            Ok(_) if chatty => {
+                let _ = poll(&mut [PollFd::new(&*stop.0, PollFlags::IN)], Some(&CHATTY));
+            }
             Ok(fd) => {
                 let mut both = [PollFd::new(&*stop.0, PollFlags::IN), PollFd::new(fd, PollFlags::IN)];
                 if poll(&mut both, Some(&LOOK)).is_ok_and(|n| n > 0) && both[0].revents().is_empty() {
@@ -76,7 +89,8 @@ fn watch(tailed: &Tailed) -> rustix::io::Result<OwnedFd> {
     Ok(fd)
 }
 
-fn read_on(tailed: &mut Tailed, sink: &Sink) {
+/// Whether there was something.
+fn read_on(tailed: &mut Tailed, sink: &Sink, buffer: &mut [u8]) -> bool {
     let stream = tailed.stream;
     let size = tailed.file.metadata().map_or(tailed.from, |meta| meta.len());
     if size < tailed.from {
@@ -88,16 +102,17 @@ fn read_on(tailed: &mut Tailed, sink: &Sink) {
         sink(Heard::Missed { stream, bytes: to - tailed.from });
         tailed.from = to;
     }
-    let mut buffer = vec![0_u8; CHUNK];
+    let mut found = false;
     loop {
-        match tailed.file.read_at(&mut buffer, tailed.from) {
-            Ok(0) => return,
+        match tailed.file.read_at(buffer, tailed.from) {
+            Ok(0) => return found,
             Ok(length) => {
+                found = true;
                 tailed.from += length as u64;
                 sink(Heard::Bytes { stream, at: now(), bytes: &buffer[..length] });
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return,
+            Err(_) => return found,
         }
     }
 }

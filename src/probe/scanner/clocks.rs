@@ -84,12 +84,13 @@ impl Clocks {
         self.points >= 8 && self.together * 2 > self.points
     }
 
+    /// The log's own times are finer than the blocks are apart.
+    fn log_is_finer(&self) -> bool {
+        self.log != StepClock::None && self.gaps.median(false).is_none_or(|gap| gap.median > self.resolution)
+    }
+
     pub(crate) fn best(&self) -> StepClock {
-        if self.ours && !(self.in_blocks() && self.log != StepClock::None) {
-            StepClock::Ours
-        } else {
-            self.log
-        }
+        if self.ours && !(self.in_blocks() && self.log_is_finer()) { StepClock::Ours } else { self.log }
     }
 
     /// Seconds to which the best clock is exact.
