@@ -86,7 +86,7 @@ FORKS_TELL = hasattr(os, "register_at_fork")
 
 # Records of steps are written together, at most so long after they were made (or with the first step after it): a
 # process that is killed loses no more than that.
-HOLD_NS = 200 * 1000 * 1000
+HOLD_NS = 100 * 1000 * 1000
 # What a step may cost on average, of what can be chosen: how often losses on the GPU and allocator figures are taken.
 NS_A_STEP = 40000
 
