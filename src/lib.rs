@@ -41,7 +41,10 @@ where
 {
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     let lang = commands::lang_typed(&args);
-    let width = adapters::files::terminal_width_of_stdout().filter(|_| streams.out_is_terminal);
+    // Help that goes to a pager is read on the terminal that stderr is on.
+    let width = adapters::files::terminal_width_of_stdout()
+        .filter(|_| streams.out_is_terminal)
+        .or_else(adapters::files::terminal_width_of_stderr);
     let mut command = cli::command(lang, width);
     let parsed = cli::parse(&mut command, args);
     let cli = match parsed {

@@ -17,6 +17,10 @@ const INDENT: usize = 10;
 /// The whole command line. `width` is that of the terminal that help would go to.
 pub fn command(lang: Lang, width: Option<u16>) -> Command {
     let mut command = Cli::command();
+    if let Some(width) = width {
+        // One width for both: clap would ask other streams, and break lines again that are broken here.
+        command = command.term_width(usize::from(width));
+    }
     // Puts in `--help`, `--version` and the `help` command, to be worded like all others.
     command.build();
     let width = width.map_or(WIDEST, usize::from).min(WIDEST);
@@ -162,7 +166,7 @@ fn values_of(arg: &Arg, pen: &Pen) -> Option<Values> {
 #[cfg(test)]
 mod tests {
     use super::command;
-    use crate::words::{Lang, Message};
+    use crate::words::{Lang, Message, columns};
 
     /// Every flag, value and command that is not hidden, by the id of its help.
     fn without_help(command: &clap::Command, lang: Lang) -> Vec<String> {
@@ -203,8 +207,47 @@ mod tests {
                     let sub = all.find_subcommand_mut(name).expect("a command");
                     let help = sub.clone().term_width(usize::from(width)).render_long_help().to_string();
                     assert!(help.len() > 400, "{help}");
+                    // clap does not break the usage line.
+                    let broken = help.lines().filter(|line| !line.contains("[OPTIONS]"));
+                    for line in broken.filter(|line| columns(line) > usize::from(width)) {
+                        // A flag with its value, or a path: nothing that can be broken.
+                        let words = line.split_whitespace().filter(|word| !word.starts_with(['-', '<', '[']));
+                        assert!(words.count() <= 1, "{lang:?}, {name}, {width}: {line}");
+                    }
                 }
             }
+        }
+    }
+
+    /// What stands there as an example is meant to be typed.
+    #[test]
+    fn examples_are_understood() {
+        for lang in Lang::ALL {
+            let all = command(lang, None);
+            let mut seen = 0;
+            for name in ["onecard", "env", "estimate", "probe", "verdict"] {
+                let text = Message::keyed("help-examples-", name).text(lang);
+                for line in text.lines().filter_map(|line| line.strip_prefix("  onecard ")) {
+                    // What the line is for stands behind two blanks.
+                    let line = line.split("  ").next().unwrap_or_default();
+                    let quoted = line.split(['\'', '"']).enumerate();
+                    let words = quoted.fold(vec![String::from("onecard")], |mut words, (at, part)| {
+                        match at % 2 {
+                            0 => words.extend(part.split_whitespace().map(str::to_owned)),
+                            // `criterion="a reason"` is one word.
+                            _ if words.last().is_some_and(|word| word.ends_with('=')) => {
+                                words.last_mut().expect("one").push_str(part);
+                            }
+                            _ => words.push(part.to_owned()),
+                        }
+                        words
+                    });
+                    let parsed = all.clone().try_get_matches_from(&words);
+                    assert!(parsed.is_ok(), "{lang:?}: {line}: {:?}", parsed.err());
+                    seen += 1;
+                }
+            }
+            assert!(seen >= 20, "{seen}");
         }
     }
 }

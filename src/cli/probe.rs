@@ -10,6 +10,8 @@ use super::values;
 #[derive(Debug, Clone, clap::Args)]
 #[command(group = ArgGroup::new("what").required(true).args(["command", "recover", "read_log"]))]
 pub struct ProbeArgs {
+    #[arg(value_name = "COMMAND", last = true, help_heading = None::<&str>)]
+    pub command: Vec<OsString>,
     #[arg(long = "gpu", value_name = "SEL")]
     pub gpus: Vec<String>,
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = values::interval)]
@@ -32,14 +34,12 @@ pub struct ProbeArgs {
     pub checkpoint_dir: Option<PathBuf>,
     #[command(flatten)]
     pub recovery: RecoveryArgs,
-    #[arg(long, value_name = "JOURNAL")]
+    #[arg(long, value_name = "JOURNAL", help_heading = "help-heading-past")]
     pub recover: Option<PathBuf>,
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "help-heading-past")]
     pub read_log: Option<PathBuf>,
-    #[arg(long, value_parser = values::status, value_name = "N", requires = "read_log", conflicts_with_all = ["command", "recover"], allow_hyphen_values = true)]
+    #[arg(long, value_parser = values::status, value_name = "N", requires = "read_log", conflicts_with_all = ["command", "recover"], allow_hyphen_values = true, help_heading = "help-heading-past")]
     pub exit_code: Option<i32>,
-    #[arg(value_name = "COMMAND", last = true)]
-    pub command: Vec<OsString>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,9 @@
 //! `--lang zh`: all that a person reads is Chinese, and documents stay English.
 
+use std::ffi::OsString;
+
+use onecard::Streams;
+
 use crate::support::{Run, fixture};
 
 /// So many English words in a row, and a sentence was left in English. Names of cards, commands and formats are shorter.
@@ -33,6 +37,12 @@ fn english_in(line: &str) -> bool {
 fn is_chinese(run: &Run, said: &str) -> String {
     let outcome = run.run();
     let all = format!("{}{}", outcome.stdout, outcome.stderr);
+    holds_no_english(&all, said);
+    all
+}
+
+#[track_caller]
+fn holds_no_english(all: &str, said: &str) {
     let left: Vec<&str> = all
         .lines()
         .filter(|line| english_in(line))
@@ -43,7 +53,6 @@ fn is_chinese(run: &Run, said: &str) -> String {
         .collect();
     assert_eq!(left, Vec::<&str>::new());
     assert!(all.chars().any(|c| ('\u{4e00}'..='\u{9fff}').contains(&c)), "{all}");
-    all
 }
 
 #[test]
@@ -112,18 +121,30 @@ fn recorded_machines_are_told_of_in_chinese() {
     assert!(seen > 0, "there are recordings");
 }
 
+/// In this process: the patterns of failures and of log lines are made once, not anew for each of the many logs.
 #[test]
 fn failures_of_a_run_are_told_of_in_chinese() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let document = folder.path().join("p.json");
+    let mut seen = 0;
     for entry in std::fs::read_dir(fixture("failures")).expect("a folder") {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|e| e == "stderr") {
             let said = std::fs::read_to_string(&path).expect("UTF-8");
-            is_chinese(
-                &Run::new("--lang zh probe --exit-code 1 --output p.json --read-log").arg(path),
-                &said,
-            );
+            let args = "onecard --lang zh probe --exit-code 1 --output".split(' ').map(OsString::from);
+            let files = [document.clone().into(), "--read-log".into(), path.clone().into()];
+            let (mut out, mut err) = (Vec::new(), Vec::new());
+            let streams =
+                Streams { out: &mut out, err: &mut err, out_is_terminal: false, err_is_terminal: false };
+            onecard::run(args.chain(files), streams);
+            let all = [out, err].concat();
+            let all = String::from_utf8(all).expect("UTF-8");
+            assert!(all.contains("实测"), "{}: {all}", path.display());
+            holds_no_english(&all, &said);
+            seen += 1;
         }
     }
+    assert!(seen > 20, "there are logs of failures: {seen}");
 }
 
 #[test]

@@ -117,6 +117,7 @@ help-probe-read-log = No command: read the log of a run that already happened (`
 help-probe-exit-code = The exit status of that run
 help-probe-command = The command to run, after `--`
 help-heading-recovery = Recovery test
+help-heading-past = A run that already happened
 help-probe-recovery = Interrupt COMMAND after a checkpoint, resume it, compare; {"{out}"} in it stands for a run's own folder
 help-value-recovery-quick = Interrupt, resume, compare the steps that both runs made
 help-value-recovery-paired = Also run it uninterrupted: losses are compared beyond the interruption
@@ -169,35 +170,49 @@ help-examples-env =
       onecard env --bench --output env.json  measure it, keep the document
       onecard env --python ~/venv            with this environment's Python
 
-    Exit status: 0 a GPU can be used and no check failed, 1 none can be used or a check failed, 2 usage
-    or a bad file.
+    Exit status:
+      0  a GPU can be used, and no check failed
+      1  none can be used, or a check failed
+      2  usage, or a bad file
 help-examples-probe =
     Examples:
       onecard probe --max-steps 60 -- python train.py --epochs 3
-      onecard probe --for 10min --output rank0.json -- torchrun --nproc-per-node 2 train.py
-      onecard probe --step-pattern 'it (?P<step>\d+) loss (?P<loss>\S+)' -- ./train.sh
+      onecard probe --for 10min -- torchrun --nproc-per-node 2 train.py
+      onecard probe --step-pattern 'iter (?P<step>\d+)' -- ./train.sh
       onecard probe --read-log train.log --exit-code 1
+      onecard probe --recovery quick --scratch /tmp/s -- python train.py --out {"{out}"}
 
-    Exit status: that of COMMAND, or 128+n when signal n ended it; 125 onecard itself failed before it
-    ran, 126 it cannot be executed, 127 it is not there.
+    Exit status: that of COMMAND, or
+      128+n  signal n ended it
+      125    onecard itself failed before it ran
+      126    it cannot be executed
+      127    it is not there
 help-examples-verdict =
     Examples:
       onecard verdict --example
       onecard verdict --deadline 72h --epochs 3 --samples 20000
-      onecard verdict --probe rank0.json --probe rank1.json --estimate estimate.json --report report.html
+      onecard verdict --probe rank0.json --probe rank1.json --estimate estimate.json
+      onecard verdict --steps 20000 --price 2.99 --currency USD --report report.html
       onecard verdict --accept recovery="one night, I restart it myself"
 
-    Exit status: 0 all four criteria pass, 1 one fails, 2 usage or a bad file, 3 none fails, but evidence
-    is missing.
+    Exit status:
+      0  all four criteria pass
+      1  one fails
+      2  usage, or a bad file
+      3  none fails, but evidence is missing
 help-examples-estimate =
     Examples:
       onecard estimate llama-3.1-8b --method qlora --gpu rtx-4090
       onecard estimate ./my-model --method lora --seq 4096 --batch 2 --gpu all
-      onecard estimate org/name --stack trl --gpu h100-80gb --epochs 3 --samples 20000 --price 2.5
+      onecard estimate org/name --gpu h100-sxm --epochs 3 --samples 20000 --price 2.5
+      onecard estimate resnet50 --gpu rtx-3060 --solve batch
       onecard estimate --params 7B --format json
 
-    Exit status: 0 it fits on a GPU that was asked for (or none was), 1 it fits on none, 2 usage or a
-    bad file, 3 the interval straddles the limit.
+    Exit status:
+      0  it fits on a GPU that was asked for (or none was asked for)
+      1  it fits on none
+      2  usage, a bad model, or a bad file
+      3  the interval straddles the limit
 
 ## Headings and what clap would say
 usage-line = Usage: { $usage }

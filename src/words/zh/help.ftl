@@ -117,6 +117,7 @@ help-probe-read-log = 不运行命令：读取一次已经跑完的训练的日�
 help-probe-exit-code = 那次运行的退出码
 help-probe-command = 要运行的命令，写在 `--` 之后
 help-heading-recovery = 恢复测试
+help-heading-past = 已经跑完的训练
 help-probe-recovery = 在检查点之后中断 COMMAND、恢复、比较；其中的 {"{out}"} 代表每次运行自己的目录
 help-value-recovery-quick = 中断、恢复，比较两次运行共有的步
 help-value-recovery-paired = 另外不中断地跑一次：中断点之后的损失也逐步比较
@@ -169,31 +170,49 @@ help-examples-env =
       onecard env --bench --output env.json  实测几秒钟，并保存文档
       onecard env --python ~/venv            检查这个环境里的 Python
 
-    退出码：0 有可用的 GPU 且没有检查失败，1 没有可用的 GPU 或有检查失败，2 用法或文件有误。
+    退出码：
+      0  有可用的 GPU，且没有检查失败
+      1  没有可用的 GPU，或有检查失败
+      2  用法或文件有误
 help-examples-probe =
     示例：
       onecard probe --max-steps 60 -- python train.py --epochs 3
-      onecard probe --for 10min --output rank0.json -- torchrun --nproc-per-node 2 train.py
-      onecard probe --step-pattern 'it (?P<step>\d+) loss (?P<loss>\S+)' -- ./train.sh
+      onecard probe --for 10min -- torchrun --nproc-per-node 2 train.py
+      onecard probe --step-pattern 'iter (?P<step>\d+)' -- ./train.sh
       onecard probe --read-log train.log --exit-code 1
+      onecard probe --recovery quick --scratch /tmp/s -- python train.py --out {"{out}"}
 
-    退出码：即 COMMAND 的退出码，被信号 n 结束时为 128+n；125 表示它运行之前 onecard 自身失败，126 无法执行，127 找不到。
+    退出码：即 COMMAND 的退出码，或
+      128+n  被信号 n 结束
+      125    COMMAND 运行之前 onecard 自身失败
+      126    无法执行
+      127    找不到
 help-examples-verdict =
     示例：
       onecard verdict --example
       onecard verdict --deadline 72h --epochs 3 --samples 20000
-      onecard verdict --probe rank0.json --probe rank1.json --estimate estimate.json --report report.html
+      onecard verdict --probe rank0.json --probe rank1.json --estimate estimate.json
+      onecard verdict --steps 20000 --price 21.5 --currency CNY --report report.html
       onecard verdict --accept recovery="就跑一晚，我自己重启"
 
-    退出码：0 四项全部通过，1 有一项不通过，2 用法或文件有误，3 没有不通过的，但证据不全。
+    退出码：
+      0  四项全部通过
+      1  有一项不通过
+      2  用法或文件有误
+      3  没有不通过的，但证据不全
 help-examples-estimate =
     示例：
       onecard estimate llama-3.1-8b --method qlora --gpu rtx-4090
       onecard estimate ./my-model --method lora --seq 4096 --batch 2 --gpu all
-      onecard estimate org/name --stack trl --gpu h100-80gb --epochs 3 --samples 20000 --price 2.5
+      onecard estimate org/name --gpu h100-sxm --epochs 3 --samples 20000 --price 2.5
+      onecard estimate resnet50 --gpu rtx-3060 --solve batch
       onecard estimate --params 7B --format json
 
-    退出码：0 能放进所问的某张 GPU（或没有问），1 哪张都放不下，2 用法或文件有误，3 区间跨在上限两侧，无法判断。
+    退出码：
+      0  能放进所问的某张 GPU（或没有问）
+      1  哪张都放不下
+      2  用法、模型或文件有误
+      3  区间跨在上限两侧，无法判断
 
 ## 标题，以及 clap 自己会说的话
 usage-line = 用法：{ $usage }
