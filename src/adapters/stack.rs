@@ -329,6 +329,18 @@ fn built_for(name: &str, package: &mut Package, folders: &[PathBuf]) {
                 package.built_for_cuda = (!cuda.is_empty()).then_some(cuda).into_iter().collect();
             }
         }
+        // The header of the toolkit that its compiler is of. A second one, for Blackwell, tells its version only when it is run.
+        "triton" => {
+            let of = |path: &str| format!("triton/backends/nvidia/{path}");
+            let second = folders.iter().any(|folder| folder.join(of("bin/ptxas-blackwell")).is_file());
+            let header = file(&of("include/cuda.h")).filter(|_| !second).unwrap_or_default();
+            let version = header.lines().find_map(|line| line.strip_prefix("#define CUDA_VERSION"));
+            package.built_for_cuda = version
+                .and_then(|version| version.trim().parse().ok())
+                .map(|version| Cuda::from_nvml(version).to_string())
+                .into_iter()
+                .collect();
+        }
         "xformers" => {
             let built = file("xformers/cpp_lib.json")
                 .and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
@@ -424,9 +436,11 @@ mod tests {
             "xformers-0.0.32",
             "requests-2.0",
             "nvidia_nccl_cu12-2.27.3",
+            "triton-3.2.0",
         ] {
             put(site, &format!("{name}.dist-info/METADATA"), "");
         }
+        put(site, "triton/backends/nvidia/include/cuda.h", "/* */\n#define CUDA_VERSION 12040\n");
         put(site, "bitsandbytes/libbitsandbytes_cuda118.so", "");
         put(site, "bitsandbytes/libbitsandbytes_cuda128.so", "");
         put(site, "bitsandbytes/libbitsandbytes_cpu.so", "");
@@ -446,6 +460,7 @@ mod tests {
         assert_eq!(of("bitsandbytes").built_for_cuda, ["11.8", "12.8"]);
         assert_eq!(of("xformers").built_for_torch.as_deref(), Some("2.8.0+cu128"));
         assert_eq!(of("deepspeed").built_for_cuda, ["12.1"]);
+        assert_eq!(of("triton").built_for_cuda, ["12.4"]);
         assert_eq!(of("nvidia-nccl-cu12").version, "2.27.3");
         assert!(!seen.packages.contains_key("requests"));
     }

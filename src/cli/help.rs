@@ -218,36 +218,4 @@ mod tests {
             }
         }
     }
-
-    /// What stands there as an example is meant to be typed.
-    #[test]
-    fn examples_are_understood() {
-        for lang in Lang::ALL {
-            let all = command(lang, None);
-            let mut seen = 0;
-            for name in ["onecard", "env", "estimate", "probe", "verdict"] {
-                let text = Message::keyed("help-examples-", name).text(lang);
-                for line in text.lines().filter_map(|line| line.strip_prefix("  onecard ")) {
-                    // What the line is for stands behind two blanks.
-                    let line = line.split("  ").next().unwrap_or_default();
-                    let quoted = line.split(['\'', '"']).enumerate();
-                    let words = quoted.fold(vec![String::from("onecard")], |mut words, (at, part)| {
-                        match at % 2 {
-                            0 => words.extend(part.split_whitespace().map(str::to_owned)),
-                            // `criterion="a reason"` is one word.
-                            _ if words.last().is_some_and(|word| word.ends_with('=')) => {
-                                words.last_mut().expect("one").push_str(part);
-                            }
-                            _ => words.push(part.to_owned()),
-                        }
-                        words
-                    });
-                    let parsed = all.clone().try_get_matches_from(&words);
-                    assert!(parsed.is_ok(), "{lang:?}: {line}: {:?}", parsed.err());
-                    seen += 1;
-                }
-            }
-            assert!(seen >= 20, "{seen}");
-        }
-    }
 }

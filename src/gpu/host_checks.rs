@@ -1,4 +1,17 @@
 //! What the machine around the GPU means for training. Thresholds are named with their reason.
+//!
+//! | row | concluded from (how it is read: `adapters::machine::host`) | where it is missing |
+//! | --- | --- | --- |
+//! | `host.shm` | size and free space of `/dev/shm` | no such mount; Windows, macOS |
+//! | `host.cores` | the least of CPUs online, affinity mask and the control groups' quota, against the GPUs in use | a quota only where a control group sets one |
+//! | `host.memory` | total, available, and the tightest control group's limit, against the GPU's memory; swap is shown beside it | macOS and Windows: no `/proc/meminfo` |
+//! | `host.open_files` | the soft limit | Windows |
+//! | `host.disk` | free space, inodes and the right to write of the working folder's file system | a network file system that does not answer in half a second: a gap |
+//! | `host.disk_kind` | its type in `/proc/self/mountinfo`: container layer, memory, network | types that are not known here: shown by their name, not judged |
+//! | `host.checkpoints` | free space where checkpoints go against the size of one (`estimate`, `probe`) | |
+//! | `host.clock` | the system's clock against the year of this program | |
+//! | `host.wsl`, `host.pids` | `/proc/sys/kernel/osrelease`, `/proc/self/ns/pid` | |
+//! | `gpu.affinity` | the job's CPUs against those near the card | the driver names none in many virtual machines |
 
 use super::absence::Machine;
 use super::checks::Check;

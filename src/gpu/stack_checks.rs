@@ -1,4 +1,19 @@
 //! Does the installed software fit this driver and this card?
+//!
+//! | row | read from | where it is missing |
+//! | --- | --- | --- |
+//! | `stack.python` | the first `python` or `python3` of the PATH, else of VIRTUAL_ENV or CONDA_PREFIX, or `--python`: started once, asked for its version and search path | there is none, it does not start, or gives no answer in ten seconds: each said |
+//! | `stack.environment` | VIRTUAL_ENV and CONDA_PREFIX against the folder of that Python | no environment is on |
+//! | `stack.torch` | `__version__`, `cuda` and `hip` of `torch/version.py` | PyTorch is not installed |
+//! | `stack.driver` | that CUDA version against `nvmlSystemGetDriverVersion` and `nvmlSystemGetCudaDriverVersion_v2` | a build without CUDA |
+//! | `stack.kernels` | the list of architectures that stands as text in `libtorch_python`, against `nvmlDeviceGetCudaComputeCapability` | a build that keeps the list elsewhere: unknown |
+//! | `stack.cuda_libraries` | `Requires-Dist: nvidia-… ==` of torch's METADATA against the names of `*.dist-info` | conda packages and own builds pin nothing |
+//! | `stack.bitsandbytes` | names of its libraries (`libbitsandbytes_cuda128.so`) | |
+//! | `stack.flash-attn`, `…-3`, `stack.causal-conv1d`, `stack.mamba-ssm` | the wheel's tag in the version (`+cu12torch2.8`) | compiled on the machine: no tag |
+//! | `stack.xformers` | `xformers/cpp_lib.json` | builds without kernels of their own |
+//! | `stack.deepspeed` | `deepspeed/git_version_info_installed.py`, where operators were compiled at installation | operators that are compiled at their first use |
+//! | `stack.triton` | `CUDA_VERSION` in `triton/backends/nvidia/include/cuda.h`: the toolkit whose `ptxas` it brings | two compilers, the second for Blackwell (3.4 and later): its version only shows when it is run |
+//! | NCCL | name and version of `nvidia-nccl-cu…`: the name says the CUDA | linked into torch itself |
 
 use super::checks::Check;
 use super::device::{ComputeCapability, Driver, GpuDevice};
@@ -209,6 +224,17 @@ fn package_check(
     }
     let cuda = torch.cuda_version()?;
     let built: Vec<Cuda> = package.built_for_cuda.iter().filter_map(|text| Cuda::parse(text)).collect();
+    if name == "triton" {
+        // It brings a compiler, not kernels: what counts is whether that one knows the card.
+        let card = gpu?.compute_capability?;
+        let (first, brought) = (first_cuda(card)?, built.first()?);
+        return (*brought < first).then(|| {
+            let text =
+                say("check-triton").with("built", brought.to_string()).with("needs", first.to_string());
+            let text = text.with("capability", card.to_string());
+            Check::warn(&id, text).hint(Message::new("check-triton-hint"))
+        });
+    }
     if !built.is_empty() && built.iter().all(|built| built.major != cuda.major) {
         let text = say("check-package-cuda")
             .with("built", package.built_for_cuda.join(", "))
@@ -325,10 +351,33 @@ mod tests {
         stack.packages.insert("bitsandbytes".into(), built(None, &["11.8"]));
         stack.packages.insert("flash-attn".into(), built(Some("2.8"), &["12"]));
         stack.packages.insert("transformers".into(), built(None, &[]));
+        // A compiler of another CUDA than torch's is no fault where it knows the card.
+        stack.packages.insert("triton".into(), built(None, &["13.0"]));
         for id in ["stack.xformers", "stack.bitsandbytes", "stack.flash-attn"] {
             assert_eq!(found(&stack, &machine, id).0, CheckStatus::Warn, "{id}");
         }
         let all = checks(&stack, &machine.0, Some(&machine.1));
-        assert!(!all.iter().any(|check| check.id == "stack.transformers"));
+        assert!(!all.iter().any(|check| ["stack.transformers", "stack.triton"].contains(&check.id.as_str())));
+    }
+
+    #[test]
+    fn a_triton_whose_compiler_does_not_know_the_card_is_named() {
+        let mut stack = torch("2.7.0+cu128", Some("12.8"), "sm_90 sm_120");
+        let brings = |cuda: &str| Package {
+            version: "3.2.0".into(),
+            built_for_cuda: vec![cuda.to_owned()],
+            ..Package::default()
+        };
+        stack.packages.insert("triton".into(), brings("12.4"));
+        let blackwell = machine("570.86.10", 12_080, "12.0");
+        let (status, text) = found(&stack, &blackwell, "stack.triton");
+        assert_eq!(status, CheckStatus::Warn);
+        assert!(
+            text.contains("CUDA 12.4") && text.contains("12.0") && text.contains("TRITON_PTXAS_PATH"),
+            "{text}"
+        );
+        stack.packages.insert("triton".into(), brings("12.8"));
+        let all = checks(&stack, &blackwell.0, Some(&blackwell.1));
+        assert!(!all.iter().any(|check| check.id == "stack.triton"), "{all:?}");
     }
 }

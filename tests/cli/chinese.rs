@@ -63,7 +63,12 @@ fn each_command_answers_in_chinese() {
         ),
         "",
     );
-    is_chinese(&Run::new("--lang zh estimate qwen2.5-7b --method lora --gpu all --solve batch"), "");
+    is_chinese(
+        &Run::new(
+            "--lang zh estimate qwen2.5-0.5b --method lora --gpu rtx-3060 --gpu rtx-4090 --solve batch",
+        ),
+        "",
+    );
     is_chinese(&Run::new("--lang zh estimate resnet50 --gpu rtx-4090"), "");
     is_chinese(&Run::new("--lang zh estimate --params 7B --gpu rtx-4090"), "");
     is_chinese(&Run::new("--lang zh verdict --example"), "");

@@ -312,6 +312,26 @@ fn a_card_that_others_use_is_not_measured() {
     assert_eq!(bench["gaps"][0]["reason"], "CUDA says CUDA_ERROR_UNKNOWN");
 }
 
+#[test]
+fn measuring_gives_way_to_whoever_comes_meanwhile() {
+    let Some(run) = with_driver("env --no-python --bench --gpu 1 --format json", "alone joined") else {
+        return;
+    };
+    let bench = run.json()["body"]["bench"][0].clone();
+    let rows = bench["rows"].as_array().expect("rows").len();
+    assert!(rows < 7, "all was measured beside another process: {bench}");
+    let reasons: Vec<&str> = bench["gaps"]
+        .as_array()
+        .expect("gaps")
+        .iter()
+        .map(|gap| gap["reason"].as_str().expect("text"))
+        .collect();
+    assert!(
+        reasons.iter().any(|reason| reason.starts_with("another process came onto this GPU")),
+        "{reasons:?}"
+    );
+}
+
 /// Recorded on an H200 (driver 580, a virtual machine), identifying values neutralized.
 #[test]
 fn a_recorded_h200_answers_as_the_machine_did() {

@@ -2,6 +2,7 @@
  * 510 did not have. Return codes as in nvml.h: 0 ok, 3 not supported, 4 no permission, 7 insufficient size. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory_v2;
 typedef struct { unsigned long long total, free, used; } memory_v1;
@@ -84,7 +85,10 @@ unsigned nvmlDeviceGetMemoryInfo_v2(void *device, memory_v2 *out) {
 #endif
 
 static unsigned processes(unsigned *count, process *out) {
-    unsigned n = is("crowd") ? 90 : is("alone") ? 0 : 1;
+    static time_t first;
+    if (!first) first = time(NULL);
+    /* `joined`: alone at first, then this process and another one. */
+    unsigned n = is("crowd") ? 90 : is("joined") ? (time(NULL) - first < 2 ? 0 : 2) : is("alone") ? 0 : 1;
     if (*count < n) { *count = n; return 7; }
     for (unsigned i = 0; i < n; i++) {
         out[i].pid = 4000 + i;

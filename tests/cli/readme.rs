@@ -95,9 +95,12 @@ fn every_example_of_the_readme_can_be_typed() {
     // A backslash at the end of a line goes on with the next one.
     let readme = readme.replace("\\\n", " ");
     let shell = readme.split("```sh\n").skip(1).map(|rest| rest.split("```").next().expect("a closed fence"));
-    let examples: Vec<&str> =
+    let mut examples: Vec<&str> =
         shell.flat_map(str::lines).filter(|line| line.starts_with("onecard ")).collect();
-    assert!(examples.len() >= 8, "in both languages");
+    // And the table of what to type.
+    let cells = readme.lines().filter_map(|line| line.rsplit_once("| `")?.1.strip_suffix("` |"));
+    examples.extend(cells.filter(|cell| cell.starts_with("onecard ")));
+    assert!(examples.len() >= 16, "in both languages");
     examples.into_iter().for_each(can_be_typed);
 }
 

@@ -1,6 +1,7 @@
 //! Measuring a card: copies through the driver library, matrix products through the cuBLAS that the machine's PyTorch or CUDA
 //! brought. Both are loaded at run time; no toolkit is needed. It takes a few seconds and at most a quarter of the free
-//! memory, changes no setting, and does not start on a card that others use.
+//! memory, changes no setting, does not start on a card that others use, and gives way to whoever comes meanwhile: before the
+//! next figure it ends, and the figure that may have been shared is not told.
 //!
 //! The same products by PyTorch 2.11 on the same H200, in the same run with the same windows, gave the same within 2 % (bf16 677
 //! TFLOPS against 673 here, fp16 643 / 640, tf32 350 / 355, fp8 1183 to 1259 / 1206, device copy 4268 / 4266 GB/s), whatever the
@@ -12,7 +13,9 @@ mod cublas;
 mod cuda;
 mod fill;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,18 +42,37 @@ const WORKSPACE: u64 = 32 * MIB;
 /// How often the driver is asked for clocks and link meanwhile. One answer takes it about 3 ms.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What is being measured at this moment, told by the thread that measures to the one that watches.
+/// What is being measured at this moment, told by the thread that measures to the one that watches; and back: somebody came.
 #[derive(Clone, Default)]
-struct Now(Arc<Mutex<Option<Task>>>);
+struct Now {
+    task: Arc<Mutex<Option<Task>>>,
+    shared: Arc<AtomicBool>,
+}
 
 impl Now {
     fn set(&self, task: Option<Task>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = task;
+        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = task;
     }
 
     fn get(&self) -> Option<Task> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.task.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn is_still_alone(&self) -> Result<(), String> {
+        if self.shared.load(Ordering::Relaxed) {
+            Err(Message::new("bench-gave-way").to_string())
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Of two processes on a card that was free, one is not this one: the driver lists both where it lists any.
+fn is_shared(reading: &GpuReading) -> bool {
+    reading
+        .processes
+        .as_ref()
+        .is_some_and(|list| list.iter().map(|process| process.pid).collect::<BTreeSet<_>>().len() > 1)
 }
 
 /// Measure one GPU. `folders` are those in which Python finds packages; `source` is asked for clocks and PCIe link meanwhile.
@@ -79,8 +101,11 @@ pub fn measure(gpu: &GpuDevice, folders: Vec<PathBuf>, source: Option<&dyn GpuSo
             }
             Err(RecvTimeoutError::Timeout) if start.elapsed() < PATIENCE => {
                 let Some((task, source)) = now.get().zip(source) else { continue };
-                let wants = Wants { slow: true, ..Wants::default() };
+                let wants = Wants { slow: true, processes: true, ..Wants::default() };
                 let reading = source.sample(wants).into_iter().find(|reading| reading.uuid == gpu.uuid);
+                if reading.as_ref().is_some_and(is_shared) {
+                    now.shared.store(true, Ordering::Relaxed);
+                }
                 // Only what was read while the same figure was still being measured says anything about it.
                 seen.extend(reading.filter(|_| now.get() == Some(task)).map(|reading| (task, reading)));
             }
@@ -114,6 +139,9 @@ fn run(gpu: &GpuDevice, folders: &[PathBuf], now: &Now, bench: &mut Bench) {
     };
     bench.cuda_index = Some(cuda.index);
     copies(&cuda, now, bench);
+    if let Err(why) = now.is_still_alone() {
+        return gap(bench, "bench.products", why);
+    }
     let cublas = match cublas::Cublas::load(folders) {
         Ok(cublas) => cublas,
         Err(why) => return gap(bench, "bench.products", why),
@@ -146,10 +174,12 @@ fn timed(
     task: Task,
     work: impl Fn() -> Result<(), String>,
 ) -> Result<(f64, u32), String> {
+    now.is_still_alone()?;
     let repeats = cuda.warm_up(WINDOW, &work)?;
     now.set(Some(task));
     let seconds = cuda.time(repeats, &work);
     now.set(None);
+    now.is_still_alone()?;
     Ok((seconds?, repeats))
 }
 

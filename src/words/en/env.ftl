@@ -256,6 +256,8 @@ check-package-cuda = { $name } { $version } has code for CUDA { $built } only; P
 check-package-cuda-hint = update { $name }
 check-package-card = { $name } { $version } does not support compute capability { $capability }
 check-package-card-hint = use `attn_implementation="sdpa"`
+check-triton = { $name } { $version } brings the ptxas of CUDA { $built }, which does not know compute capability { $capability } (CUDA { $needs } does): `torch.compile` and Triton kernels fail
+check-triton-hint = install a newer PyTorch with the triton that it pins, or set TRITON_PTXAS_PATH to the ptxas of a newer CUDA toolkit
 
 # Checks of the machine around the GPU.
 check-shm = /dev/shm holds { $total }
@@ -450,6 +452,7 @@ bench-no-cublas = no cuBLAS on this machine: neither a PyTorch nor a CUDA toolki
 bench-cublas-error = cuBLAS says status { $status }
 bench-no-cublaslt = cublasLt, which has the fp8 product, is not beside cuBLAS
 bench-no-memory = too little free memory on the GPU
+bench-gave-way = another process came onto this GPU meanwhile: measuring ended, and this figure was not kept
 bench-hangs = did not end within { $limit }
 check-bench = { $task }: { $share } of the peak
 check-bench-low = { $task } reaches only { $share } of the peak: less than cards of this kind give

@@ -242,6 +242,8 @@ check-package-cuda = { $name } { $version } 只含 CUDA { $built } 的代码；P
 check-package-cuda-hint = 升级 { $name }
 check-package-card = { $name } { $version } 不支持计算能力 { $capability }
 check-package-card-hint = 使用 `attn_implementation="sdpa"`
+check-triton = { $name } { $version } 自带的是 CUDA { $built } 的 ptxas，不认识计算能力 { $capability }（CUDA { $needs } 起才认识）：`torch.compile` 和 Triton 算子会失败
+check-triton-hint = 安装更新的 PyTorch 及其固定的 triton，或把 TRITON_PTXAS_PATH 设为更新的 CUDA 工具包里的 ptxas
 
 # GPU 周边环境的检查。
 check-shm = /dev/shm 有 { $total }
@@ -411,6 +413,7 @@ bench-no-cublas = 本机没有 cuBLAS：既没有 PyTorch 也没有 CUDA 工具�
 bench-cublas-error = cuBLAS 返回状态 { $status }
 bench-no-cublaslt = 提供 fp8 矩阵乘的 cublasLt 不在 cuBLAS 旁边
 bench-no-memory = GPU 上空闲显存太少
+bench-gave-way = 期间有别的进程用上了这张 GPU：测量就此结束，这个数值不予采用
 bench-hangs = 在 { $limit } 内没有结束
 check-bench = { $task }：达到峰值的 { $share }
 check-bench-low = { $task } 只达到峰值的 { $share }：低于同类卡的水平

@@ -2,7 +2,7 @@
 
 use crate::gpu::EnvBody;
 use crate::gpu::host::{Disk, DiskKind, Host};
-use crate::gpu::stack::Stack;
+use crate::gpu::stack::{Package, Stack};
 use crate::render::page::{Cell, Page};
 use crate::units::Bytes;
 use crate::words::Message;
@@ -88,6 +88,20 @@ fn disk_cell(disk: &Disk) -> Cell {
     )
 }
 
+/// `xformers 0.0.32 (PyTorch 2.8.0, CUDA 12.8)`.
+fn with_what_it_is_for(name: &str, package: &Package) -> String {
+    let torch = package.built_for_torch.as_deref().map(|version| format!("PyTorch {version}"));
+    let cuda =
+        (!package.built_for_cuda.is_empty()).then(|| format!("CUDA {}", package.built_for_cuda.join(" ")));
+    let built: Vec<String> = torch.into_iter().chain(cuda).collect();
+    let version = &package.version;
+    if built.is_empty() {
+        format!("{name} {version}")
+    } else {
+        format!("{name} {version} ({})", built.join(", "))
+    }
+}
+
 pub(super) fn stack_facts(page: &mut Page, stack: &Stack) {
     let mut facts = Vec::new();
     if let Some(python) = &stack.python {
@@ -108,7 +122,7 @@ pub(super) fn stack_facts(page: &mut Page, stack: &Stack) {
         .iter()
         .filter(|(name, _)| !matches!(name.as_str(), "torch" | "numpy" | "tokenizers" | "datasets"))
         .filter(|(name, _)| !name.starts_with("nvidia-") || name.starts_with("nvidia-nccl"))
-        .map(|(name, package)| format!("{name} {}", package.version))
+        .map(|(name, package)| with_what_it_is_for(name, package))
         .collect();
     if !others.is_empty() {
         facts.push((Message::new("env-packages"), Cell::text(others.join(", "))));
