@@ -21,6 +21,7 @@ def main():
     os.makedirs(out, exist_ok=True)
     ray.init()
     ranks = int(ray.cluster_resources().get("GPU", 0))
+    assert ranks, "this Ray cluster has no GPU; is RAY_ADDRESS that of the cluster?"
     documents = ray.get([probe.remote(rank, ranks, out, command) for rank in range(ranks)])
     named = [word for document in documents for word in ("--probe", document)]
     sys.exit(subprocess.run(["onecard", "verdict", "--deadline", "72h", "--steps", "20000", *named]).returncode)
