@@ -231,7 +231,7 @@ verdict-next-storage = write checkpoints to storage outside the instance (a netw
 verdict-next-space = make room for three checkpoints, or write them elsewhere
 verdict-next-data-order = make the data loader resumable (a stateful or seeded sampler), or accept the loss: `--accept recovery=REASON`
 verdict-next-resume = repair the resumption: optimizer, schedule, step and data order must come from the checkpoint
-verdict-next-recovery = test it: kill the run after a checkpoint, resume it, and hold step, learning rate and loss against an uninterrupted run; then say what you found: `--accept recovery=REASON`
+verdict-next-recovery = test it: `onecard probe --recovery paired --scratch FOLDER -- COMMAND` interrupts the run after a checkpoint, resumes it, and holds step, learning rate and loss against an uninterrupted run; or take the risk yourself: `--accept recovery=REASON`
 
 # HTML report
 verdict-question = Is this card enough for this job?

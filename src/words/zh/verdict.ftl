@@ -210,7 +210,7 @@ verdict-next-storage = 把检查点写到实例之外的存储（网络卷或对
 verdict-next-space = 腾出三个检查点的空间，或写到别处
 verdict-next-data-order = 让数据加载器可恢复（带状态或固定种子的采样器），或接受损失：`--accept recovery=理由`
 verdict-next-resume = 修好断点续训：优化器、调度、步数和数据顺序都要来自检查点
-verdict-next-recovery = 测试它：在写完检查点后杀掉训练，恢复后把步数、学习率和损失与未中断的运行对照；然后写下结果：`--accept recovery=理由`
+verdict-next-recovery = 测试它：`onecard probe --recovery paired --scratch 目录 -- 命令` 会在写完检查点后中断训练、恢复，并把步数、学习率和损失与未中断的运行对照；或者自担风险：`--accept recovery=理由`
 
 # HTML 报告
 verdict-question = 这张卡够不够跑这个任务？
