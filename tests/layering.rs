@@ -131,6 +131,70 @@ fn data_flows_one_way() {
     assert_eq!(violations(&files), Vec::<String>::new());
 }
 
+/// Modules of `adapters` that there are on Linux only.
+fn linux_only(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let gated = lines.windows(2).filter(|pair| pair[0] == LINUX);
+    gated.filter_map(|pair| Some(pair[1].rsplit_once("mod ")?.1.strip_suffix(';')?.to_owned())).collect()
+}
+
+const LINUX: &str = "#[cfg(target_os = \"linux\")]";
+
+/// Places that name such a module and are compiled elsewhere too. `files` are of `src`, by their path below it.
+fn not_elsewhere(files: &[(String, String)], of_adapters: &[String], of_probe: &[String]) -> Vec<String> {
+    let inside = |name: &str, folder: &str, modules: &[String]| {
+        modules.iter().any(|module| {
+            name == format!("{folder}/{module}.rs") || name.starts_with(&format!("{folder}/{module}/"))
+        })
+    };
+    let mut wrong = Vec::new();
+    for (name, text) in files {
+        if inside(name, "adapters", of_adapters) || inside(name, "commands/probe", of_probe) {
+            continue;
+        }
+        let lines: Vec<&str> = text.lines().collect();
+        for (at, line) in lines.iter().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
+            let named = of_adapters.iter().any(|module| {
+                [
+                    format!("adapters::{module}::"),
+                    format!("adapters::{module};"),
+                    format!("adapters::{module},"),
+                ]
+                .iter()
+                .any(|path| line.contains(path.as_str()))
+            });
+            let gated = lines[at.saturating_sub(3)..at].iter().any(|before| before.trim() == LINUX);
+            if named && !gated {
+                wrong.push(format!("{name}:{}: {}", at + 1, line.trim()));
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn what_is_of_linux_is_named_on_linux_only() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let read = |name: &str| fs::read_to_string(src.join(name)).expect("UTF-8");
+    let (of_adapters, of_probe) =
+        (linux_only(&read("adapters/mod.rs")), linux_only(&read("commands/probe/mod.rs")));
+    assert!(of_adapters.len() > 3 && of_probe.len() > 3, "{of_adapters:?} {of_probe:?}");
+    let mut paths = Vec::new();
+    rust_files(&src, &mut paths);
+    let files: Vec<_> = paths
+        .iter()
+        .map(|path| path.strip_prefix(&src).expect("below src").display().to_string())
+        .map(|name| (name.clone(), read(&name)))
+        .collect();
+    assert_eq!(
+        not_elsewhere(&files, &of_adapters, &of_probe),
+        Vec::<String>::new(),
+        "Windows and macOS compile these"
+    );
+    let planted = [("adapters/files.rs".to_owned(), "use crate::adapters::proc_tree;\n".to_owned())];
+    assert_eq!(not_elsewhere(&planted, &of_adapters, &of_probe).len(), 1);
+}
+
 #[test]
 fn a_planted_violation_is_caught() {
     let planted =

@@ -189,10 +189,9 @@ fn ask(python: &Path) -> Result<Answer, Message> {
     let answer = out.lines().rev().find_map(|line| line.strip_prefix(MARK));
     answer.and_then(|json| serde_json::from_str(json).ok()).ok_or_else(|| {
         let said = err.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("").trim();
-        Message::new("stack-python-broken")
-            .with("path", shown.as_str())
-            .with("status", status.to_string())
-            .with("said", said)
+        let id = if said.is_empty() { "stack-python-silent" } else { "stack-python-broken" };
+        let text = Message::new(id).with("path", shown.as_str()).with("status", status.to_string());
+        if said.is_empty() { text } else { text.with("said", said) }
     })
 }
 
@@ -479,6 +478,9 @@ mod tests {
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("made executable");
         let text = stack(Some(&script)).unread.expect("a reason").to_string();
         assert!(text.contains("ModuleNotFoundError: encodings"), "{text}");
+        put(folder.path(), "python", "#!/bin/sh\nexit 3\n");
+        let text = stack(Some(&script)).unread.expect("a reason").to_string();
+        assert!(text.ends_with("ended without an answer (exit status: 3)"), "{text}");
         let text = stack(Some(Path::new("/no/such/python"))).unread.expect("a reason").to_string();
         assert!(text.contains("no such file"), "{text}");
     }

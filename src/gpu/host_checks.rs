@@ -105,14 +105,18 @@ fn shm(host: &Host) -> Option<Check> {
 fn cores(host: &Host, gpus: usize) -> Option<Check> {
     let usable = host.cpu.usable()?;
     let shown = format_number(usable, 1);
+    let few = usable <= 1.0;
     let say = |id| Message::new(id).with("cores", shown.as_str());
     let logical = host.cpu.logical.map(f64::from);
     // What `os.cpu_count()` says, by which libraries start their threads.
     let counted = host.cpu.allowed.map(f64::from).or(logical);
     if gpus > 0 && usable < CORES_A_GPU * gpus as f64 {
         return Some(
-            Check::warn("host.cores", say("check-cores-few").with("gpus", gpus))
-                .hint(Message::new("check-cores-hint")),
+            Check::warn(
+                "host.cores",
+                say(if few { "check-core-few" } else { "check-cores-few" }).with("gpus", gpus),
+            )
+            .hint(Message::new("check-cores-hint")),
         );
     }
     match counted {
@@ -122,7 +126,7 @@ fn cores(host: &Host, gpus: usize) -> Option<Check> {
                     Message::new("check-cores-quota-hint").with("threads", format_number(usable.ceil(), 0)),
                 ),
         ),
-        _ => Some(Check::pass("host.cores", say("check-cores"))),
+        _ => Some(Check::pass("host.cores", say(if few { "check-core" } else { "check-cores" }))),
     }
 }
 

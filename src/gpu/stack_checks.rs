@@ -29,8 +29,15 @@ pub fn checks(stack: &Stack, driver: &Driver, gpu: Option<&GpuDevice>) -> Vec<Ch
     if let Some(why) = &stack.unread {
         let check = Check::unknown("stack.python", why.clone());
         // Without any Python there is nothing to name; an environment that is on and empty has its own hint.
-        let hint = stack.python.is_some() && all.is_empty();
-        all.push(if hint { check.hint(Message::new("check-python-hint")) } else { check });
+        let hint =
+            stack.python.as_ref().filter(|_| all.is_empty()).map(|python| match python.found_by.as_str() {
+                "--python" => Message::new("check-python-asked-hint"),
+                _ => Message::new("check-python-hint"),
+            });
+        all.push(match hint {
+            Some(hint) => check.hint(hint),
+            None => check,
+        });
         return all;
     }
     let Some(torch) = &stack.torch else {

@@ -2,6 +2,7 @@
 
 mod chinese;
 mod common;
+mod completions;
 mod env;
 mod estimate;
 mod estimate_ignored;

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::absence::closing_flags_of;
-use crate::adapters::proc_tree;
 use crate::words::Message;
 
 /// Between two looks: first, and at most. A look reads the list of processes.
@@ -66,8 +65,19 @@ impl Unhooked {
     }
 }
 
+#[cfg(target_os = "linux")]
+fn living() -> Vec<(u32, u32)> {
+    crate::adapters::proc_tree::living_with_parents()
+}
+
+/// A run is followed on Linux only; elsewhere the records of one are read again.
+#[cfg(not(target_os = "linux"))]
+fn living() -> Vec<(u32, u32)> {
+    Vec::new()
+}
+
 fn descendants(root: u32) -> Vec<u32> {
-    let living = proc_tree::living_with_parents();
+    let living = living();
     let mut kin = BTreeSet::from([root]);
     // A child can have a lower number than its parent, so this may take more than one round.
     loop {

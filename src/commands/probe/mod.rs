@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 mod bugs;
+#[cfg(target_os = "linux")]
 mod context;
 #[cfg(target_os = "linux")]
 mod live;

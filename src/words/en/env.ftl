@@ -219,11 +219,13 @@ env-ambiguous-gpu-hint = write more of the UUID: { $known }
 stack-no-python = no Python is found on the PATH, in VIRTUAL_ENV or in CONDA_PREFIX
 stack-python-not-started = { $path } cannot be started: { $cause }
 stack-python-hangs = { $path } did not answer within { $limit }
+stack-python-silent = { $path } does not work: it ended without an answer ({ $status })
 stack-python-broken = { $path } does not work ({ $status }): { $said }
 
 # Checks of the installed software.
 check-torch-none = no PyTorch is installed in { $path }
 check-torch-none-hint = name the Python of the job with --python, or leave it out with --no-python
+check-python-asked-hint = name a Python that starts, or the folder of its environment
 check-python-hint = this is the Python that `python train.py` would start here: repair it, or name the job's own with --python
 check-environment = { $variable } is { $folder }, but `python` is { $path }: packages of that environment are not seen by it
 check-environment-hint = activate the environment anew (`source { $folder }/bin/activate`, `conda activate { $folder }`), or name its Python with --python
@@ -266,6 +268,11 @@ check-shm-hint = start the container with --shm-size=8g or --ipc=host, or use nu
 check-shm-full = /dev/shm has { $free } left of { $total }: DataLoader workers die with a bus error when it is full
 check-shm-full-hint = remove what dead processes left in /dev/shm
 check-cores = { $cores } CPU cores can be used
+check-core = { $cores } CPU core can be used
+check-core-few = { $cores } CPU core for { $gpus ->
+    [one] one GPU
+   *[other] { $gpus } GPUs
+}: loading data will likely hold it back
 check-cores-few = { $cores } CPU cores for { $gpus ->
     [one] one GPU
    *[other] { $gpus } GPUs

@@ -205,11 +205,13 @@ env-ambiguous-gpu-hint = 把 UUID 再多写几位：{ $known }
 stack-no-python = PATH、VIRTUAL_ENV 和 CONDA_PREFIX 中都找不到 Python
 stack-python-not-started = 无法启动 { $path }：{ $cause }
 stack-python-hangs = { $path } 在 { $limit } 内没有响应
+stack-python-silent = { $path } 无法工作：它没有回答就结束了（{ $status }）
 stack-python-broken = { $path } 无法工作（{ $status }）：{ $said }
 
 # 已安装软件的检查。
 check-torch-none = { $path } 中没有安装 PyTorch
 check-torch-none-hint = 用 --python 指明任务所用的 Python，或用 --no-python 跳过
+check-python-asked-hint = 指定一个能启动的 Python，或它的环境所在的目录
 check-python-hint = 这是在这里执行 `python train.py` 会启动的 Python：修复它，或用 --python 指定任务所用的 Python
 check-environment = { $variable } 是 { $folder }，但 `python` 是 { $path }：它看不到那个环境里的软件包
 check-environment-hint = 重新激活环境（`source { $folder }/bin/activate`、`conda activate { $folder }`），或用 --python 指定其中的 Python
@@ -252,6 +254,8 @@ check-shm-hint = 启动容器时加 --shm-size=8g 或 --ipc=host，或设 num_wo
 check-shm-full = /dev/shm 共 { $total }，只剩 { $free }：用满后 DataLoader 工作进程会因总线错误（bus error）而崩溃
 check-shm-full-hint = 清理已死进程在 /dev/shm 中留下的文件
 check-cores = 可用 { $cores } 个 CPU 核
+check-core = 只可用 { $cores } 个 CPU 核
+check-core-few = { $gpus } 张 GPU 只配有 { $cores } 个 CPU 核：数据加载很可能成为瓶颈
 check-cores-few = { $gpus } 张 GPU 只有 { $cores } 个 CPU 核：数据加载很可能成为瓶颈
 check-cores-hint = 事先预处理数据，或换一台每张 GPU 至少四核的机器
 check-cores-quota = 实际分得 { $cores } 核的时间，但程序会数出 { $counted } 个 CPU 并启动同样多的线程
