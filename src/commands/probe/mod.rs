@@ -135,6 +135,7 @@ fn output_path(reporter: &Reporter<'_, '_>) -> PathBuf {
 }
 
 /// Beside the document. A device or a pipe has nothing beside it.
+#[cfg(target_os = "linux")]
 fn journal_path(output: &Path) -> Option<PathBuf> {
     if output.exists() && !output.is_file() {
         return None;
@@ -146,6 +147,7 @@ fn journal_path(output: &Path) -> Option<PathBuf> {
 }
 
 /// The document at its place, or in the temporary folder: hours of measuring must not be lost to a full disk.
+#[cfg(target_os = "linux")]
 fn save(document: &Document<ProbeBody>, output: &Path, reporter: &mut Reporter<'_, '_>) {
     let Err(error) = reporter.save(document, output) else { return };
     reporter.warn(&Message::new("probe-not-saved").with("cause", format!("{error:#}")));
@@ -155,7 +157,7 @@ fn save(document: &Document<ProbeBody>, output: &Path, reporter: &mut Reporter<'
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::journal_path;
     use std::path::{Path, PathBuf};
