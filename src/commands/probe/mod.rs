@@ -30,7 +30,6 @@ use crate::adapters::{clock, journal};
 use crate::cli::{self, ProbeArgs};
 use crate::document::{Document, Gap};
 use crate::exit::Exit;
-use crate::probe::ProbeBody;
 use crate::probe::scanner::{PatternError, ScanConfig, StepPattern};
 use crate::probe::steps::Warmup;
 use crate::probe::telling::{self, Asked};
@@ -148,7 +147,7 @@ fn journal_path(output: &Path) -> Option<PathBuf> {
 
 /// The document at its place, or in the temporary folder: hours of measuring must not be lost to a full disk.
 #[cfg(target_os = "linux")]
-fn save(document: &Document<ProbeBody>, output: &Path, reporter: &mut Reporter<'_, '_>) {
+fn save(document: &Document<crate::probe::ProbeBody>, output: &Path, reporter: &mut Reporter<'_, '_>) {
     let Err(error) = reporter.save(document, output) else { return };
     reporter.warn(&Message::new("probe-not-saved").with("cause", format!("{error:#}")));
     let elsewhere = std::env::temp_dir().join(format!("onecard-probe-{}.json", std::process::id()));
