@@ -2,7 +2,8 @@
 
 use super::case::Case;
 use super::{
-    CriterionId, Fact, Status, keeping, memory, memory_notes, precision, ranks, recovery, time, what_if,
+    CriterionId, Fact, Status, keeping, memory, memory_ahead, memory_notes, on_gpu, precision, ranks,
+    recovery, same_job, time, what_if,
 };
 
 pub(super) struct Check {
@@ -38,6 +39,10 @@ pub(super) const CHECKS: &[Check] = &[
     check("memory.steps", CriterionId::Memory, memory::steps),
     check("memory.no-memory-failure", CriterionId::Memory, memory::no_memory_failure),
     check("memory.alone", CriterionId::Memory, memory::alone),
+    check("memory.on-gpu", CriterionId::Memory, on_gpu::on_gpu),
+    check("memory.peak-ahead", CriterionId::Memory, memory_ahead::peak_ahead),
+    check("memory.same-job", CriterionId::Memory, same_job::same_job),
+    check("memory.same-card", CriterionId::Memory, same_job::same_card),
     check("memory.ranks", CriterionId::Memory, ranks::all_present),
     check("time.run-ended", CriterionId::Time, time::run_ended),
     check("time.step", CriterionId::Time, time::step),
@@ -45,6 +50,10 @@ pub(super) const CHECKS: &[Check] = &[
     check("time.deadline", CriterionId::Time, time::deadline),
     check("time.unseen", CriterionId::Time, time::unseen),
     check("time.cost", CriterionId::Time, time::cost),
+    check("time.on-gpu", CriterionId::Time, on_gpu::on_gpu),
+    check("time.steady", CriterionId::Time, time::steady),
+    check("time.planned-length", CriterionId::Time, time::planned_too_short),
+    check("time.same-job", CriterionId::Time, same_job::same_job),
     check("time.ranks", CriterionId::Time, ranks::all_present),
     check("precision.native", CriterionId::Precision, precision::native),
     check("precision.used", CriterionId::Precision, precision::used),
@@ -63,6 +72,7 @@ pub(super) const NOTES: &[NoteRow] = &[
     note("memory.estimate", CriterionId::Memory, memory_notes::beside_estimate),
     note("memory.growing", CriterionId::Memory, memory_notes::growing),
     note("memory.mixed-gpus", CriterionId::Memory, memory_notes::mixed_gpus),
+    note("memory.driver", CriterionId::Memory, same_job::other_stack),
     note("time.spread", CriterionId::Time, what_if::spread),
     note("time.drift", CriterionId::Time, time::drift),
     note("time.stalled", CriterionId::Time, time::stalled),

@@ -50,6 +50,7 @@ pub(super) fn peak(case: &Case<'_>) -> Option<(Status, Fact)> {
     if judged.len() < used.len() || used.is_empty() || case.probes().iter().any(watched_none) {
         judged.push(without_figures(case));
     }
+    judged.extend(case.probes().iter().filter_map(|probe| missed_by_samples(case, probe)));
     let rank = |status: Status| match status {
         Status::Fail => 2,
         Status::Unknown => 1,
@@ -96,6 +97,26 @@ fn judge(case: &Case<'_>, used: UsedGpu<'_>, several: bool) -> Option<Judged> {
         .cite(used.cite(key))
         .cite(used.cite("memory_total"));
     Some(Judged { status, share, fact })
+}
+
+/// PyTorch's allocator held more than the driver was ever seen to have given out: the samples missed the peak, and
+/// what the context and libraries took at that moment is not known.
+fn missed_by_samples(case: &Case<'_>, probe: &Held<Probe>) -> Option<Judged> {
+    let reserved = probe.body.torch.as_ref()?.peak_reserved?;
+    let gpus = probe.body.gpus.as_deref()?;
+    let seen = gpus.iter().filter_map(|gpu| gpu.peak_used.max(gpu.peak_processes)).max()?;
+    if reserved <= seen {
+        return None;
+    }
+    let limit = gpus.iter().filter_map(|gpu| gpu.memory_total).max()?.scaled(case.asked.memory_limit);
+    let text = Message::new("verdict-peak-missed").with("seen", seen).with("peak", reserved);
+    let fact = Fact::new(text)
+        .value(Figure::Bytes(reserved))
+        .limit(Figure::Bytes(limit))
+        .cite(probe.cite("/torch/peak_reserved"))
+        .cite(probe.cite("/gpus"));
+    let status = if reserved > limit { Status::Fail } else { Status::Unknown };
+    Some(Judged { status, share: f64::INFINITY, fact })
 }
 
 /// No figure from the driver. The allocator's own can prove that the limit is broken, never that it holds; an

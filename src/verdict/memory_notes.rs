@@ -2,6 +2,7 @@
 
 use super::case::Case;
 use super::evidence::{Held, Probe};
+use super::memory_ahead::{Rise, rise};
 use super::{Cite, Fact, Figure};
 use crate::units::Bytes;
 use crate::words::Message;
@@ -39,26 +40,11 @@ pub(super) fn beside_estimate(case: &Case<'_>) -> Option<Fact> {
 
 /// Memory that still rose in the last third of the run may rise further.
 pub(super) fn growing(case: &Case<'_>) -> Option<Fact> {
-    const SMALLEST_RISE: f64 = 0.01;
-    for probe in case.probes() {
-        let Some(points) = probe.body.timeline.as_deref().filter(|points| points.len() >= 30) else {
-            continue;
-        };
-        let end = points.last().map_or(0.0, |point| point.t);
-        let most = |from: f64, to: f64| {
-            let inside = points.iter().filter(|point| point.t >= from && point.t < to);
-            inside.filter_map(|point| point.used).max()
-        };
-        let (Some(before), Some(late)) = (most(0.0, end * 2.0 / 3.0), most(end * 2.0 / 3.0, f64::INFINITY))
-        else {
-            continue;
-        };
-        if late.get() as f64 > before.get() as f64 * (1.0 + SMALLEST_RISE) {
-            let text = Message::new("verdict-growing").with("before", before).with("late", late);
-            return Some(Fact::new(text).value(Figure::Bytes(late - before)).cite(probe.cite("/timeline")));
-        }
-    }
-    None
+    case.probes().iter().find_map(|probe| {
+        let Rise { before, late, .. } = rise(probe)?;
+        let text = Message::new("verdict-growing").with("before", before).with("late", late);
+        Some(Fact::new(text).value(Figure::Bytes(late - before)).cite(probe.cite("/timeline")))
+    })
 }
 
 pub(super) fn mixed_gpus(case: &Case<'_>) -> Option<Fact> {

@@ -49,6 +49,65 @@ pub fn duplicate_rank(evidence: &Evidence) -> Option<(String, u64)> {
     })
 }
 
+/// Documents of one run were made by one command, from one commit, at the same time.
+fn other_run(probes: &[Held<Probe>]) -> Option<(Status, Fact)> {
+    let first = probes.first()?;
+    let answer = |id: &'static str, other: &Held<Probe>, key: &str| {
+        let fact =
+            Fact::new(Message::new(id).with("first", first.name.clone()).with("other", other.name.clone()));
+        Some((Status::Unknown, fact.cite(first.cite(key)).cite(other.cite(key))))
+    };
+    for other in &probes[1..] {
+        if let (Some(a), Some(b)) = (words_of(first), words_of(other))
+            && !same_command(&a, &b)
+        {
+            return answer("verdict-ranks-other-command", other, "/command");
+        }
+        let commit = |probe: &Held<Probe>| probe.body.context.as_ref()?.git_commit.clone();
+        if let (Some(a), Some(b)) = (commit(first), commit(other))
+            && a != b
+        {
+            return answer("verdict-ranks-other-commit", other, "/context/git_commit");
+        }
+        if let (Some(a), Some(b)) = (when(first), when(other))
+            && (a.0 > b.1 + CLOCKS || b.0 > a.1 + CLOCKS)
+        {
+            return answer("verdict-ranks-other-time", other, "/started_at");
+        }
+    }
+    None
+}
+
+/// What the clocks of two nodes may be apart, and one may start later than another.
+const CLOCKS: f64 = 600.0;
+
+/// Begin and end, in seconds since 1970.
+fn when(probe: &Held<Probe>) -> Option<(f64, f64)> {
+    let began = humantime::parse_rfc3339_weak(probe.body.started_at.as_deref()?).ok()?;
+    let began = began.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs_f64();
+    Some((began, began + probe.body.duration_seconds?))
+}
+
+fn words_of(probe: &Held<Probe>) -> Option<Vec<String>> {
+    let words = probe.body.command.as_ref()?.as_array()?;
+    words.iter().map(|word| word.as_str().map(str::to_owned)).collect()
+}
+
+/// What tells one rank or node from another may differ: flags named for it, and their values.
+fn same_command(a: &[String], b: &[String]) -> bool {
+    let of_rank = |word: &str| {
+        let word = word.to_ascii_lowercase();
+        word.starts_with('-')
+            && ["rank", "node", "host", "addr", "ip", "machine"].iter().any(|part| word.contains(part))
+    };
+    let same = |at: usize| {
+        let own =
+            |words: &[String]| of_rank(&words[at]) || at.checked_sub(1).is_some_and(|at| of_rank(&words[at]));
+        a[at] == b[at] || (own(a) && own(b))
+    };
+    a.len() == b.len() && (0..a.len()).all(same)
+}
+
 /// A rank that nobody watched may be the one that does not fit or is slow.
 pub(super) fn all_present(case: &Case<'_>) -> Option<(Status, Fact)> {
     let probes = case.probes();
@@ -57,6 +116,9 @@ pub(super) fn all_present(case: &Case<'_>) -> Option<(Status, Fact)> {
         let text = Message::new("verdict-ranks-other-run").with("count", runs.len());
         let cites = probes.iter().filter(|probe| run_of(probe).is_some()).map(|p| p.cite("/context/ranks"));
         return Some((Status::Unknown, Fact::new(text).cites(cites)));
+    }
+    if let Some(answer) = other_run(probes) {
+        return Some(answer);
     }
     let largest = probes.iter().filter_map(|probe| Some((part_of(probe)?, probe))).max_by_key(|(p, _)| p.of);
     let Some((part, probe)) = largest.filter(|(part, _)| part.of > 1 || probes.len() > 1) else {

@@ -3,7 +3,7 @@
 
 use super::case::Case;
 use super::evidence::{Held, Probe};
-use super::memory::ended_badly;
+use super::memory::{ended_badly, is_memory_failure};
 use super::projection::{Unseen, planned_steps, slowest};
 use super::{Fact, Figure, Status, precision};
 use crate::estimate::plan::Method;
@@ -12,8 +12,11 @@ use crate::words::{Arg, Message};
 
 /// More than this of a card's peak has not been sustained by any training run: something was misread.
 const MOST_OF_PEAK: f64 = 0.85;
-/// What evaluations and epoch boundaries may add before the answer is in doubt, as a share of the total.
-const ROOM_FOR_UNSEEN: f64 = 0.10;
+/// Room that the deadline must leave, as a share of the total, for what was never seen and whose time nothing bounds
+/// (an evaluation may come at each step's end, or never): as much again as all that was seen.
+const ROOM_FOR_UNBOUNDED: f64 = 1.0;
+/// The same for a card that has not warmed up, beyond the allowance that is in the total already.
+const ROOM_FOR_WARMTH: f64 = 0.10;
 
 pub(super) fn run_ended(case: &Case<'_>) -> Option<(Status, Fact)> {
     if case.probes().is_empty() {
@@ -40,8 +43,33 @@ pub(super) fn run_ended(case: &Case<'_>) -> Option<(Status, Fact)> {
             Fact::new(Message::new("verdict-ended-unknown")).cite(probe.cite("")),
         ));
     }
+    if let Some((probe, at)) = case.probes().iter().find_map(|probe| Some((probe, broke_down(probe)?))) {
+        let kind = probe.body.failures.iter().flatten().nth(at).and_then(|failure| failure.kind.clone());
+        let text = Message::new("verdict-ended-after-failure").with("kind", kind.unwrap_or_default());
+        return Some((Status::Unknown, Fact::new(text).cite(probe.cite(format!("/failures/{at}")))));
+    }
     let fact = Fact::new(Message::new("verdict-ended-well"));
     Some((Status::Pass, fact.cites(case.probes().iter().map(|probe| probe.cite("/outcome")))))
+}
+
+/// A failure that ends a run, in one that ended with status 0 or was ended by the probe: part of it may have died. Those
+/// of memory and those without a word have rows of their own.
+fn broke_down(probe: &Held<Probe>) -> Option<usize> {
+    const JUDGED_ELSEWHERE: [&str; 4] = ["nan_loss", "cpu_fallback", "step_time_grew", "memory_growth"];
+    probe.body.failures.iter().flatten().position(|failure| {
+        let kind = failure.kind.as_deref().unwrap_or_default();
+        failure.fatal == Some(true) && !is_memory_failure(failure) && !JUDGED_ELSEWHERE.contains(&kind)
+    })
+}
+
+/// Steps that take several times as long as at the start have no mean that could be projected.
+pub(super) fn steady(case: &Case<'_>) -> Option<(Status, Fact)> {
+    case.probes().iter().find_map(|probe| {
+        let mut failures = probe.body.failures.iter().flatten();
+        let at = failures.position(|failure| failure.kind.as_deref() == Some("step_time_grew"))?;
+        let fact = Fact::new(Message::new("verdict-steps-slow-down"));
+        Some((Status::Unknown, fact.cite(probe.cite(format!("/failures/{at}")))))
+    })
 }
 
 pub(super) fn step(case: &Case<'_>) -> Option<(Status, Fact)> {
@@ -113,12 +141,14 @@ pub(super) fn unseen(case: &Case<'_>) -> Option<(Status, Fact)> {
     }
     let names = projection.unseen.iter().map(|term| unseen_name(*term)).collect();
     let room = (deadline - total.high).max(0.0);
-    let enough = case.asked.extra_seconds.is_some() || room >= ROOM_FOR_UNSEEN * total.high;
+    let only_warmth = projection.unseen == [Unseen::ThermalPlateau];
+    let needed = total.high * if only_warmth { ROOM_FOR_WARMTH } else { ROOM_FOR_UNBOUNDED };
+    let enough = case.asked.extra_seconds.is_some() || room >= needed;
     let id = if enough { "verdict-unseen-room" } else { "verdict-unseen-tight" };
     let text = Message::new(id).with("terms", Message::list(names)).with("room", Arg::Seconds(room));
     let fact = Fact::new(text)
         .value(Figure::Seconds(room))
-        .limit(Figure::Seconds(ROOM_FOR_UNSEEN * total.high))
+        .limit(Figure::Seconds(needed))
         .cites(projection.cites.clone());
     Some((if enough { Status::Pass } else { Status::Unknown }, fact))
 }
@@ -271,6 +301,21 @@ pub(super) fn straggler(case: &Case<'_>) -> Option<Fact> {
         .with("slowest", Arg::Seconds(slowest))
         .with("middle", Arg::Seconds(middle));
     Some(Fact::new(text).value(Figure::Seconds(slowest)).cite(probe.cite("/steps/step_seconds/median")))
+}
+
+/// An estimate of a shorter run than the one that was measured says nothing of its end.
+pub(super) fn planned_too_short(case: &Case<'_>) -> Option<(Status, Fact)> {
+    if case.asked.length.is_some() {
+        return None;
+    }
+    let (planned, said) = planned_steps(case)?;
+    let said = said.filter(|cite| cite.document == "estimate")?;
+    case.probes().iter().find_map(|probe| {
+        let declared = probe.body.steps.as_ref()?.total_declared.filter(|declared| *declared > planned)?;
+        let text = Message::new("verdict-planned-short").with("declared", declared).with("planned", planned);
+        let fact = Fact::new(text).value(Figure::Steps(planned)).limit(Figure::Steps(declared));
+        Some((Status::Unknown, fact.cite(probe.cite("/steps/total_declared")).cite(said.clone())))
+    })
 }
 
 /// The asked length and the length that the run announced are not the same.

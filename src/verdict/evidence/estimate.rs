@@ -77,6 +77,7 @@ pub struct Peak {
 #[serde(default)]
 pub struct FitRow {
     pub gpu: Option<String>,
+    pub name: Option<String>,
     pub memory_total: Option<Bytes>,
     pub fit: Option<String>,
 }

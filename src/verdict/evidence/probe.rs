@@ -155,8 +155,11 @@ pub struct Torch {
     pub parameters: Option<u64>,
     pub trainable_parameters: Option<u64>,
     pub gradient_checkpointing: Option<bool>,
-    /// Samples of one micro-batch.
+    /// Samples of one micro-batch, and tokens of each.
     pub micro_batch: Option<u64>,
+    pub sequence: Option<u64>,
+    pub world_size: Option<u32>,
+    pub quantized_modules: Option<BTreeMap<String, u64>>,
     pub gradient_accumulation: Option<u64>,
     pub tokens_per_step: Option<u64>,
     pub checkpoints: Option<Vec<CheckpointSeen>>,
@@ -184,6 +187,8 @@ pub struct CheckpointSeen {
 pub struct Failure {
     pub kind: Option<String>,
     pub is_gpu_oom: Option<bool>,
+    /// `false`: the run went on after it.
+    pub fatal: Option<bool>,
     pub at_seconds: Option<f64>,
     pub evidence: Option<serde_json::Value>,
 }

@@ -4,6 +4,7 @@ mod ranks;
 mod refusals;
 mod reports;
 mod what_if;
+mod wrong_yes;
 
 use serde_json::{Value, json};
 
