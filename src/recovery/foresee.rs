@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{checkpoints_wanted, phases};
 use super::timing::BEYOND;
-use super::{Mode, Phase};
+use super::{Interrupt, Mode, Phase};
 use crate::units::{Bytes, Span};
 
 /// Saves that a run which is to be hit in one of them makes at most: the first, three that were too quick, the next.
@@ -38,6 +38,8 @@ pub struct Caps {
     pub whole: Option<f64>,
     /// What ending and clearing away one run may take.
     pub clearing: f64,
+    /// Not a limit, but what the order of the runs depends on.
+    pub interrupt: Interrupt,
 }
 
 /// Nothing tells it before the first checkpoint.
@@ -99,28 +101,31 @@ pub struct Foreseen {
 }
 
 /// Copies of one run's folder at once: the run's own, in `faults` also what it was when interrupted and one more that
-/// is damaged or killed in. The uninterrupted run's folder goes before the next run begins.
-pub fn folders(mode: Mode) -> u64 {
-    match mode {
-        Mode::Quick | Mode::Paired => 1,
-        Mode::Faults => 3,
+/// is damaged or killed in. The uninterrupted run's folder goes before the next run begins; after a run that was asked to
+/// end it is made beside that one's.
+pub fn folders(mode: Mode, interrupt: Interrupt) -> u64 {
+    match (mode, interrupt) {
+        (Mode::Quick, _) | (Mode::Paired, Interrupt::Kill) => 1,
+        (Mode::Paired, Interrupt::Term) => 2,
+        (Mode::Faults, _) => 3,
     }
 }
 
 pub fn foresee(mode: Mode, known: &Known, caps: Caps) -> Foreseen {
-    let runs = phases(mode).len() as u64;
+    let folders = folders(mode, caps.interrupt);
+    let runs = phases(mode, caps.interrupt).len() as u64;
     let bounded = [
         caps.each.map(|each| runs as f64 * (each + caps.clearing)),
         caps.whole.map(|whole| whole + caps.clearing),
     ];
     let spacing = known.first_checkpoint.map(|first| Spacing::of(mode, first, known.interval));
-    let most = spacing.map(|spacing| spacing.checkpoints(mode) * folders(mode));
-    let least = known.checkpoint.map(|each| each * (folders(mode) * checkpoints_wanted(mode)));
+    let most = spacing.map(|spacing| spacing.checkpoints(mode) * folders);
+    let least = known.checkpoint.map(|each| each * (folders * checkpoints_wanted(mode)));
     Foreseen {
         runs,
         seconds_at_most: bounded.into_iter().flatten().reduce(f64::min),
         seconds_likely: spacing.and_then(|spacing| likely(mode, known, spacing)),
-        folders_at_most: folders(mode),
+        folders_at_most: folders,
         checkpoints_at_most: most,
         bytes_at_most: most.zip(known.checkpoint).map(|(most, each)| each * most),
         bytes_at_least: least,
@@ -195,7 +200,7 @@ fn likely(mode: Mode, known: &Known, spacing: Spacing) -> Option<[f64; 2]> {
         start + steps.saturating_sub(1) as f64 * each + saves as f64 * save
     };
     let sum = |each: f64, saves_hit: u64| -> f64 {
-        phases(mode)
+        phases(mode, Interrupt::Kill)
             .into_iter()
             .map(|phase| match phase {
                 Phase::Uninterrupted => {
@@ -252,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_limit_bounds_it_whatever_is_known_and_nothing_else_does() {
-        let caps = Caps { each: Some(60.0), whole: None, clearing: 10.0 };
+        let caps = Caps { each: Some(60.0), clearing: 10.0, ..Caps::default() };
         let bounded = foresee(Mode::Paired, &Known::default(), caps);
         assert_eq!((bounded.seconds_at_most, bounded.seconds_likely), (Some(210.0), None));
         let both = foresee(Mode::Paired, &Known::default(), Caps { whole: Some(100.0), ..caps });

@@ -326,6 +326,11 @@ fn decide(mut judged: Judgement, comparison: Comparison, resumed: &Observed, flo
     }
     if exact {
         judged.loss_continuous = Some(true);
+        // The first losses of a run that lost its optimizer are the same; where nobody saw its state, many must be.
+        if lost.is_empty() && resumed.optimizer_restored.is_none() && pairs < FEWEST_PAIRS {
+            judged.detail.push(too_few(pairs));
+            return judged;
+        }
         let grade = if lost.is_empty() { Grade::A } else { Grade::D };
         return graded(judged, grade, lost);
     }
@@ -366,12 +371,16 @@ fn decide(mut judged: Judgement, comparison: Comparison, resumed: &Observed, flo
     let text = if pairs == 0 {
         Message::new("recovery-nothing-to-pair")
     } else if ratio.is_none() || pairs < FEWEST_PAIRS {
-        Message::new("recovery-too-few").with("count", pairs as u64).with("needed", FEWEST_PAIRS as u64)
+        too_few(pairs)
     } else {
         Message::new("recovery-between")
     };
     judged.detail.push(text);
     judged
+}
+
+fn too_few(pairs: usize) -> Message {
+    Message::new("recovery-too-few").with("count", pairs as u64).with("needed", FEWEST_PAIRS as u64)
 }
 
 /// A comparison of two series that someone else has paired, for tests over recorded runs.

@@ -161,6 +161,9 @@ pub struct CheckpointSeen {
     pub integrity: Integrity,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<Disk>,
+    /// It lay in the test's own folder: where the job itself writes is not known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_scratch: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }

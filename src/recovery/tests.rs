@@ -120,10 +120,13 @@ fn a_step_counter_that_is_off_is_told_by_the_framework() {
 }
 
 #[test]
-fn few_common_steps_are_no_grade_unless_they_are_equal() {
-    let few = |loss| judged(None, &Draft { count: 5, loss, ..RESUMED });
-    assert_eq!(few(|step| loss(step, 1)).grade, Some(Grade::A));
-    let unequal = few(|step| loss(step, 2));
+fn few_common_steps_are_no_grade_unless_they_are_equal_and_the_optimizer_was_seen() {
+    let few = |restored, loss| judged(None, &Draft { count: 5, loss, restored, ..RESUMED });
+    assert_eq!(few(Some(true), |step| loss(step, 1)).grade, Some(Grade::A));
+    // The first losses of a run that lost its optimizer are equal as well.
+    let unseen = few(None, |step| loss(step, 1));
+    assert_eq!((unseen.grade, unseen.loss_continuous), (None, Some(true)));
+    let unequal = few(None, |step| loss(step, 2));
     assert_eq!((unequal.grade, unequal.loss_continuous), (None, None));
 }
 

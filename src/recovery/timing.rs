@@ -83,9 +83,77 @@ pub fn patience(first_step: Option<f64>) -> f64 {
     120.0 + 5.0 * first_step.unwrap_or(96.0)
 }
 
+/// A run without a limit of the user's that shows nothing for so long is taken for hung. PyTorch lets a collective
+/// operation wait as long before it gives up (`torch.distributed.constants.default_pg_timeout`, 30 minutes).
+pub const SILENCE: f64 = 1800.0;
+/// When it is first said where a run stands that brings nothing new, and the longest until it is said again.
+const FIRST_WORD: f64 = 30.0;
+const LAST_WAIT: f64 = 600.0;
+
+/// What a look at a run that is waited for calls for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Waiting {
+    Quietly,
+    /// Time to say where it stands; for so long it has shown nothing.
+    Say {
+        quiet: f64,
+    },
+    Hung,
+}
+
+/// A sign of life is anything: a step, a line, a file.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Watcher {
+    signs: u64,
+    since: f64,
+    next_word: f64,
+    wait: f64,
+    limited: bool,
+}
+
+impl Watcher {
+    /// `limited`: the user has said how long a run may take.
+    pub fn new(limited: bool) -> Watcher {
+        Watcher { signs: 0, since: 0.0, next_word: FIRST_WORD, wait: FIRST_WORD, limited }
+    }
+
+    /// `signs`: all that the run has shown so far, in any measure that grows.
+    pub fn look(&mut self, signs: u64, elapsed: f64) -> Waiting {
+        if signs > self.signs {
+            self.signs = signs;
+            self.since = elapsed;
+        }
+        let quiet = elapsed - self.since;
+        if !self.limited && quiet >= SILENCE {
+            return Waiting::Hung;
+        }
+        if elapsed < self.next_word {
+            return Waiting::Quietly;
+        }
+        self.wait = (self.wait * 2.0).min(LAST_WAIT);
+        self.next_word = elapsed + self.wait;
+        Waiting::Say { quiet }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Reference, Standing, patience};
+    use super::{Reference, SILENCE, Standing, Waiting, Watcher, patience};
+
+    #[test]
+    fn a_run_that_shows_nothing_is_told_of_and_ended_unless_the_user_set_a_limit() {
+        let mut watcher = Watcher::new(false);
+        assert_eq!(watcher.look(5, 10.0), Waiting::Quietly);
+        assert_eq!(watcher.look(5, 30.0), Waiting::Say { quiet: 20.0 });
+        assert_eq!(watcher.look(6, 60.0), Waiting::Quietly);
+        assert_eq!(watcher.look(6, 90.0), Waiting::Say { quiet: 30.0 });
+        // Another step: it lives, however long it has gone on.
+        assert!(matches!(watcher.look(7, 3_000.0), Waiting::Say { quiet } if quiet <= 0.0));
+        assert_eq!(watcher.look(7, 3_100.0), Waiting::Quietly);
+        assert_eq!(watcher.look(7, 3_000.0 + SILENCE), Waiting::Hung);
+        let mut limited = Watcher::new(true);
+        assert!(matches!(limited.look(0, 1e6), Waiting::Say { .. }));
+    }
 
     #[test]
     fn the_interruption_waits_for_steps_beyond_a_whole_checkpoint() {

@@ -7,8 +7,8 @@ use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 
 use crate::render::pages;
-use crate::verdict::{Criterion, Figure, Finding, Status, VerdictReport};
-use crate::words::Lang;
+use crate::verdict::{Criterion, Fact, Figure, Finding, Note, Status, VerdictReport};
+use crate::words::{Lang, Message};
 
 /// XML with a final newline.
 pub fn render(report: &VerdictReport, lang: Lang) -> String {
@@ -44,7 +44,11 @@ fn case(xml: &mut Xml, criterion: &Criterion, lang: Lang) {
     xml.open("testcase", &[("classname", "onecard.verdict"), ("name", criterion.id.key())]);
     xml.open("properties", &[]);
     for finding in &criterion.findings {
-        properties(xml, finding);
+        xml.property(&format!("{}.status", finding.id), finding.status.key());
+        properties(xml, finding.id, &finding.fact);
+    }
+    for note in &criterion.notes {
+        properties(xml, note.id, &note.fact);
     }
     xml.close("properties");
     let why = pages::verdict::why(criterion).text(lang);
@@ -53,8 +57,9 @@ fn case(xml: &mut Xml, criterion: &Criterion, lang: Lang) {
         Status::Unknown => Some("error"),
         Status::Pass | Status::Accepted => None,
     };
-    let lines: Vec<String> = criterion.findings.iter().map(|finding| line(finding, lang)).collect();
-    let lines = lines.join("\n");
+    let findings = criterion.findings.iter().map(|finding| line(finding, lang));
+    let notes = criterion.notes.iter().map(|note| note_line(note, lang));
+    let lines = findings.chain(notes).collect::<Vec<String>>().join("\n");
     if let Some(element) = element {
         xml.open(element, &[("message", &why), ("type", criterion.status.key())]);
         xml.text(&lines);
@@ -67,18 +72,16 @@ fn case(xml: &mut Xml, criterion: &Criterion, lang: Lang) {
     xml.close("testcase");
 }
 
-fn properties(xml: &mut Xml, finding: &Finding) {
-    xml.property(&format!("{}.status", finding.id), finding.status.key());
-    let fact = &finding.fact;
+fn properties(xml: &mut Xml, id: &str, fact: &Fact) {
     let figures = [("value", fact.value.as_ref()), ("limit", fact.limit.as_ref())];
     let interval = fact.interval.as_ref().map(|[low, high]| [("low", Some(low)), ("high", Some(high))]);
     for (name, figure) in figures.into_iter().chain(interval.into_iter().flatten()) {
         if let Some(figure) = figure {
-            xml.property(&format!("{}.{name}", finding.id), &figure.bare());
+            xml.property(&format!("{id}.{name}"), &figure.bare());
         }
     }
     if let Some(unit) = fact.value.as_ref().or(fact.limit.as_ref()).map(Figure::unit) {
-        xml.property(&format!("{}.unit", finding.id), unit);
+        xml.property(&format!("{id}.unit"), unit);
     }
 }
 
@@ -86,6 +89,12 @@ fn line(finding: &Finding, lang: Lang) -> String {
     let cites: Vec<String> = finding.fact.cites.iter().map(pages::verdict::cite_text).collect();
     let status = pages::verdict::status_name(finding.status).text(lang);
     format!("{status} {}: {} [{}]", finding.id, finding.fact.text.text(lang), cites.join("; "))
+}
+
+fn note_line(note: &Note, lang: Lang) -> String {
+    let cites: Vec<String> = note.fact.cites.iter().map(pages::verdict::cite_text).collect();
+    let text = Message::new("verdict-note-line").with("text", note.fact.text.clone()).text(lang);
+    format!("{text} ({}) [{}]", note.id, cites.join("; "))
 }
 
 struct Xml {

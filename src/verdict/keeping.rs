@@ -100,12 +100,20 @@ pub(super) fn storage(case: &Case<'_>) -> Option<(Status, Fact)> {
         let place = facts.mount.clone().unwrap_or_else(|| "?".to_owned());
         let kind = facts.filesystem.clone().unwrap_or_else(|| "?".to_owned());
         let text = Message::new(storage_text(class)).with("place", place).with("kind", kind);
-        let fact = Fact::new(text).value(Figure::Word(class.key().to_owned())).cite(cite);
-        let status = match class.outlives_instance() {
-            Some(true) => Status::Pass,
-            Some(false) => Status::Fail,
-            None => Status::Unknown,
+        let in_scratch = tested(case)
+            .and_then(|(_, recovery)| recovery.checkpoint.as_ref())
+            .is_some_and(|checkpoint| checkpoint.in_scratch);
+        // The folder that the test was lent says nothing against the one that the job will write to.
+        let (status, text) = match (class.outlives_instance(), in_scratch) {
+            (Some(true), false) => (Status::Pass, text),
+            (Some(true), true) => (Status::Pass, Message::new("verdict-storage-of-test").with("where", text)),
+            (Some(false), false) => (Status::Fail, text),
+            (None, false) => (Status::Unknown, text),
+            (Some(false) | None, true) => {
+                (Status::Unknown, Message::new("verdict-storage-of-test-only").with("where", text))
+            }
         };
+        let fact = Fact::new(text).value(Figure::Word(class.key().to_owned())).cite(cite);
         return Some((status, fact));
     }
     // That the bytes reached a disk says nothing of whose disk it is.

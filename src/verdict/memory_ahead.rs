@@ -20,7 +20,11 @@ pub(super) struct Rise {
 
 pub(super) fn rise(probe: &Held<Probe>) -> Option<Rise> {
     let points = probe.body.timeline.as_deref().filter(|points| points.len() >= FEWEST_POINTS)?;
-    let end = points.last().map_or(0.0, |point| point.t);
+    // Before the first step a model is loaded, which rises as well.
+    let begin = probe.series().find_map(|point| point.at).unwrap_or(0.0);
+    let points: Vec<_> = points.iter().filter(|point| point.t >= begin).collect();
+    let end = points.last().map_or(begin, |point| point.t);
+    let late_from = begin + (end - begin) * 2.0 / 3.0;
     let mut gpus: Vec<Option<u32>> = points.iter().map(|point| point.gpu).collect();
     gpus.sort_unstable();
     gpus.dedup();
@@ -29,8 +33,8 @@ pub(super) fn rise(probe: &Held<Probe>) -> Option<Rise> {
             let inside = points.iter().filter(|point| point.gpu == gpu && point.t >= from && point.t < to);
             inside.filter_map(|point| point.used).max()
         };
-        let before = most(0.0, end * 2.0 / 3.0)?;
-        let late = most(end * 2.0 / 3.0, f64::INFINITY)?;
+        let before = most(begin, late_from)?;
+        let late = most(late_from, f64::INFINITY)?;
         let rose = late.get() as f64 > before.get() as f64 * (1.0 + SMALLEST_RISE);
         rose.then_some(Rise { before, late, gpu })
     })

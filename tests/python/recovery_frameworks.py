@@ -1,5 +1,5 @@
 """Trainer, Lightning and Accelerate, resumed as their users resume them. First argument: the framework; then what is
-taken from the newest checkpoint before it is resumed, or how it is resumed."""
+taken from the newest checkpoint before it is resumed, or how it is saved and resumed."""
 
 import glob
 import os
@@ -12,6 +12,9 @@ framework, out = sys.argv[1], sys.argv[2]
 how = set(sys.argv[3:])
 torch.set_num_threads(1)
 STEPS, EVERY, PER_EPOCH = 120, 24, 40
+if "jit" in how:
+    # The option waits three seconds before it saves: sixty steps, and none of them may be the run's own next save.
+    STEPS, EVERY = 4000, 200
 
 
 def data():
@@ -55,7 +58,7 @@ def trainer():
 
     class Pace(TrainerCallback):
         def on_step_end(self, args, state, control, **kwargs):
-            time.sleep(0.02)
+            time.sleep(0.05 if "jit" in how else 0.02)
 
     torch.manual_seed(7)
     args = TrainingArguments(
@@ -71,6 +74,8 @@ def trainer():
         disable_tqdm=True,
         ignore_data_skip="no-data-skip" in how,
         dataloader_num_workers=0,
+        **({"enable_jit_checkpoint": True} if "jit" in how else {}),
+        **({"save_only_model": True} if "only-model" in how else {}),
     )
     folder = newest("checkpoint-*")
     for name in ("optimizer.pt", "rng_state.pth"):
@@ -98,7 +103,11 @@ def lightning():
             return torch.optim.AdamW(self.parameters(), lr=1e-3)
 
     L.seed_everything(7)
-    loader = torch.utils.data.DataLoader(Rows(), batch_size=8, shuffle=True)
+    if "stateful" in how:
+        from torchdata.stateful_dataloader import StatefulDataLoader as Loader
+    else:
+        Loader = torch.utils.data.DataLoader
+    loader = Loader(Rows(), batch_size=8, shuffle=True)
     keep = L.pytorch.callbacks.ModelCheckpoint(dirpath=out, every_n_train_steps=EVERY, save_top_k=-1)
     runner = L.Trainer(
         max_steps=STEPS, accelerator="cpu", callbacks=[keep], logger=False, enable_progress_bar=False,
@@ -112,7 +121,9 @@ def accelerate():
     from accelerate.utils import DataLoaderConfiguration, set_seed
 
     set_seed(7)
-    seedable = DataLoaderConfiguration(use_seedable_sampler="seedable" in how)
+    seedable = DataLoaderConfiguration(
+        use_seedable_sampler="seedable" in how, use_stateful_dataloader="stateful" in how
+    )
     accelerator = Accelerator(cpu=True, dataloader_config=seedable)
     net = Net()
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
@@ -128,7 +139,8 @@ def accelerate():
     first = done // PER_EPOCH
     while step < STEPS:
         rows = loader
-        if step == done and done % PER_EPOCH:
+        # A stateful loader goes on by itself; others are told how much to skip.
+        if step == done and done % PER_EPOCH and "stateful" not in how:
             rows = accelerator.skip_first_batches(loader, done % PER_EPOCH)
         if hasattr(loader, "set_epoch"):
             loader.set_epoch(max(first, step // PER_EPOCH))
@@ -139,7 +151,8 @@ def accelerate():
             schedule.step()
             optimizer.zero_grad()
             step += 1
-            print("step %d/%d loss %.5f" % (step, STEPS, loss.item()))
+            # Through the accelerator: of several processes the first one speaks.
+            accelerator.print("step %d/%d loss %.5f" % (step, STEPS, loss.item()))
             time.sleep(0.02)
             if step % EVERY == 0:
                 accelerator.save_state(os.path.join(out, "step-%d" % step))

@@ -11,6 +11,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from recovery_job import Job
+
 parser = argparse.ArgumentParser()
 parser.add_argument("--out")
 parser.add_argument("--kind", default="ranks", choices=["ranks", "dcp", "async"])
@@ -20,22 +22,12 @@ parser.add_argument("--bulk", type=int, default=0, help="MiB that a rank's file 
 args = parser.parse_args()
 STEPS = 400
 
-torch.set_num_threads(1)
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 # Collectives of a save in the background must not mix with those of the training.
 background = dist.new_group(backend="gloo")
-torch.manual_seed(3)
-data = torch.randn(640, 16)
-wanted = data @ torch.randn(16, 1) + 0.5 * torch.randn(640, 1)
-net = DistributedDataParallel(
-    torch.nn.Sequential(
-        torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(64, 1)
-    )
-)
-optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
-rate = lambda s: min(1.0, (s + 1) / 20) * (1 - s / 1000)
-schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+job = Job()
+net, optimizer, schedule = DistributedDataParallel(job.net), job.optimizer, job.schedule
 torch.manual_seed(100 + rank)
 order = torch.Generator().manual_seed(5 + rank)
 
@@ -114,14 +106,9 @@ if found:
     first = state["step"]
 
 for step in range(first, STEPS):
-    chosen = torch.randint(0, 640, (32,), generator=order)
-    loss = ((net(data[chosen]) - wanted[chosen]) ** 2).mean()
-    loss.backward()
-    optimizer.step()
-    schedule.step()
-    optimizer.zero_grad()
+    loss = job.step(net, order)
     if rank == 0:
-        print("step %d/%d loss %.5f" % (step + 1, STEPS, loss.item()))
+        print("step %d/%d loss %.5f" % (step + 1, STEPS, loss))
     time.sleep(0.02)
     if (step + 1) % args.every == 0:
         save(step + 1)

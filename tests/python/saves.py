@@ -42,19 +42,20 @@ def torch_aside():
     return "c.pt", True
 
 
-def torch_memory():
+def of_memory(name):
     held = io.BytesIO()
     torch.save(net.state_dict(), held)
-    with open("d.pt", "wb") as file:
+    with open(name, "wb") as file:
         file.write(held.getvalue())
+
+
+def torch_memory():
+    of_memory("d.pt")
     return "d.pt", False
 
 
 def torch_memory_aside():
-    held = io.BytesIO()
-    torch.save(net.state_dict(), held)
-    with open("d.tmp", "wb") as file:
-        file.write(held.getvalue())
+    of_memory("d.tmp")
     os.rename("d.tmp", "d.pt")
     return "d.pt", True
 

@@ -59,3 +59,29 @@ fn an_earlier_test_of_the_same_command_tells_what_is_likely() {
     let (record, _) = place.record(&["quick"], &["sh", "-c", &other]);
     assert_eq!(record["foreseen"]["sources"], json!([]), "{record:#}");
 }
+
+#[test]
+fn an_estimate_tells_the_size_of_a_checkpoint_and_the_time_of_a_step() {
+    let place = Place::new();
+    let mut estimate = std::process::Command::new(crate::support::ONECARD);
+    let asked = ["estimate", "gpt2", "--gpu", "h200-sxm", "--steps", "100", "--output", "estimate.json"];
+    let output = estimate.args(asked).current_dir(place.folder.path()).output().expect("ran");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let flags = ["quick", "--forecast-from", "estimate.json", "--for", "60s"];
+    let (record, output) = place.record(&flags, &["sh", "-c", LOOP, "loop", "--save_steps", "30"]);
+    let foreseen = &record["foreseen"];
+    assert_eq!(
+        foreseen["sources"],
+        json!(["from the estimate estimate.json", "the command says --save_steps 30"]),
+        "{record:#}"
+    );
+    // 124,439,808 weights of four bytes with two states of four each, and what the attention's masks add.
+    assert_eq!(foreseen["checkpoint_bytes"], json!(1_512_152_064_u64));
+    assert_eq!(foreseen["bytes_at_most"], json!(3 * 1_512_152_064_u64));
+    let unknown = foreseen["unknown"].to_string();
+    assert!(!unknown.contains("step_time") && unknown.contains("first_step"), "{unknown}");
+    let said = first_lines(&String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("known beforehand: from the estimate estimate.json"), "{said}");
+    // What the first run shows is what counts from then on.
+    assert!(record["foreseen_after_first_run"]["space"].as_u64().is_some_and(|bytes| bytes < 1_000_000));
+}

@@ -128,12 +128,16 @@ fn workers_in_sessions_of_their_own_are_ended_too() {
 }
 
 fn framework(needs: &str, args: &[&str], resume: &[&str]) -> Option<Value> {
+    framework_with(&["quick"], needs, args, resume)
+}
+
+fn framework_with(flags: &[&str], needs: &str, args: &[&str], resume: &[&str]) -> Option<Value> {
     let python = python_with(needs)?;
     let place = Place::new();
     let name = script("recovery_frameworks.py");
     let command = [&[python.as_str(), &name, args[0], "{out}"], &args[1..]].concat();
     let again = [&command[..], resume].concat().join(" ");
-    let (record, output) = place.record(&["quick", "--resume-with", &again], &command);
+    let (record, output) = place.record(&[flags, &["--resume-with", &again]].concat(), &command);
     assert_ne!(record, Value::Null, "{}", String::from_utf8_lossy(&output.stderr));
     Some(record)
 }
@@ -166,4 +170,85 @@ fn lightning_and_accelerate_lose_the_order_of_the_data_by_default() {
     is(&record, "C", &["data_order"]);
     let record = framework("accelerate", &["accelerate", "seedable"], &[]).expect("Python is here");
     assert!(matches!(record["grade"].as_str(), Some("A" | "B")), "{record:#}");
+}
+
+#[test]
+fn stateful_loaders_keep_the_order_where_their_sampler_does() {
+    if python_with("torchdata.stateful_dataloader").is_none() {
+        return;
+    }
+    if let Some(record) = framework("lightning", &["lightning", "stateful"], &[]) {
+        is(&record, "B", &["random_state"]);
+    }
+    // Accelerate keeps the loader's place, and draws another order for it unless the sampler is seeded.
+    let Some(record) = framework("accelerate", &["accelerate", "stateful"], &[]) else { return };
+    is(&record, "C", &["data_order"]);
+    let record = framework("accelerate", &["accelerate", "stateful", "seedable"], &[]).expect("Python");
+    assert!(matches!(record["grade"].as_str(), Some("A" | "B")), "{record:#}");
+}
+
+#[test]
+fn a_trainer_that_saves_its_weights_only_is_a_d() {
+    let Some(record) = framework("transformers", &["trainer", "only-model"], &[]) else { return };
+    is(&record, "D", &["schedule", "optimizer_state"]);
+}
+
+/// `enable_jit_checkpoint`, in transformers from release 5 on.
+#[test]
+fn a_trainer_that_saves_when_it_is_asked_to_end_goes_on_from_there() {
+    if python_with("transformers.trainer_jit_checkpoint").is_none() {
+        return;
+    }
+    let flags = ["paired", "--interrupt", "term", "--notice", "60s"];
+    let Some(record) = framework_with(&flags, "transformers", &["trainer", "jit"], &[]) else { return };
+    assert!(matches!(record["grade"].as_str(), Some("A" | "B")), "{record:#}");
+    assert_eq!(
+        (&record["polite"]["saved"], &record["polite"]["killed"], &record["polite"]["code"]),
+        (&json!(true), &json!(false), &json!(0)),
+        "{record:#}"
+    );
+    let order: Vec<&str> =
+        record["phases"].as_array().expect("runs").iter().filter_map(|run| run["phase"].as_str()).collect();
+    assert_eq!(order, ["interrupted", "uninterrupted", "resumed"]);
+}
+
+#[test]
+fn a_program_without_torch_is_graded_by_what_it_prints() {
+    let Some(python) = python_with("numpy") else { return };
+    let name = script("recovery_numpy.py");
+    let of = |kind: &str, lost: &str| {
+        let place = Place::new();
+        let command = [python.as_str(), &name, "{out}", kind];
+        let again = format!("{} {lost}", command.join(" "));
+        place.record(&["quick", "--resume-with", &again], &command).0
+    };
+    for kind in ["pickle", "npz"] {
+        let record = of(kind, "");
+        is(&record, "A", &[]);
+        assert_eq!(record["checkpoint"]["complete"], true, "{record:#}");
+        is(&of(kind, "order"), "C", &["data_order"]);
+        is(&of(kind, "momentum"), "D", &["optimizer_state"]);
+        is(&of(kind, "all"), "F", &["everything"]);
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a skipped case must be seen")]
+#[test]
+fn a_program_in_c_is_graded_like_any_other() {
+    let place = Place::new();
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recovery/loop.c");
+    let program = place.folder.path().join("loop").display().to_string();
+    let built = std::process::Command::new("cc").args(["-O1", "-o", &program]).arg(&source).status();
+    if !built.is_ok_and(|status| status.success()) {
+        eprintln!("\n*** SKIPPED: no C compiler. ***\n");
+        return;
+    }
+    let of = |lost: &str| {
+        let command = [program.as_str(), "{out}"];
+        let again = format!("{} {lost}", command.join(" "));
+        place.record(&["quick", "--resume-with", &again], &command).0
+    };
+    is(&of(""), "A", &[]);
+    is(&of("order"), "C", &["data_order"]);
+    is(&of("all"), "F", &["everything"]);
 }

@@ -64,3 +64,33 @@ fn damage_is_done_to_the_checkpoint_of_all_ranks() {
     );
     assert_eq!(survives["largest_file_cut"], false, "{record:#}");
 }
+
+#[test]
+fn accelerate_starts_two_processes_and_they_are_one_job() {
+    let (Some(python), Some(_)) = (python_with("accelerate"), python_with(LAUNCHER)) else { return };
+    let place = Place::new();
+    let name = script("recovery_frameworks.py");
+    let launch = [
+        python.as_str(),
+        "-m",
+        "accelerate.commands.launch",
+        "--cpu",
+        "--num_processes",
+        "2",
+        "--num_machines",
+        "1",
+        "--mixed_precision",
+        "no",
+        "--dynamo_backend",
+        "no",
+    ];
+    let command = [&launch[..], &[name.as_str(), "accelerate", "{out}", "seedable"]].concat();
+    let (record, output) = place.record(&["quick"], &command);
+    assert_ne!(record, Value::Null, "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(matches!(record["grade"].as_str(), Some("A" | "B")), "{record:#}");
+    assert_eq!(
+        (&record["left_alive"], &record["resumed_first_step"]),
+        (&json!([]), &json!(25)),
+        "{record:#}"
+    );
+}

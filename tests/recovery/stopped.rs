@@ -122,6 +122,23 @@ fn at_the_limit_of_the_whole_test_it_says_what_is_missing() {
 }
 
 #[test]
+fn a_run_that_shows_nothing_is_told_of_while_it_is_waited_for() {
+    let place = Place::new();
+    let mut test = place.test(&["quick"], &["sh", "-c", "echo loading; : $ONECARD_OUT; sleep 100000"]);
+    let mut onecard = test.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started");
+    let mut lines = BufReader::new(onecard.stderr.take().expect("a pipe")).lines();
+    let mut said = lines.by_ref().map(|line| line.expect("text"));
+    assert!(said.any(|line| line.contains("a run that shows nothing for 30m is ended")), "before it begins");
+    let line = said.find(|line| line.contains("no checkpoint yet")).expect("told while it waits");
+    assert!(line.contains("interrupted run: 0 steps after") && line.contains("nothing new for"), "{line}");
+    let sent = Command::new("kill").args(["-INT", &onecard.id().to_string()]).status();
+    assert!(sent.is_ok());
+    lines.for_each(drop);
+    assert_eq!(onecard.wait().expect("waited").code(), Some(130));
+    eventually("everything of the test is removed", || place.left().is_empty());
+}
+
+#[test]
 fn a_resumed_run_that_had_no_time_for_a_step_is_not_an_f() {
     let place = Place::new();
     // Resumed, it makes no step within the limit.

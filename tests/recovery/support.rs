@@ -54,6 +54,8 @@ impl Place {
         let mut test = Command::new(ONECARD);
         test.args(["probe", "--scratch", "scratch", "--recovery"]).args(flags).arg("--").args(command);
         test.current_dir(self.folder.path()).env("OMP_NUM_THREADS", "1").stdin(Stdio::null());
+        // The scripts share a module, and the tree of sources is no place for its compiled form.
+        test.env("PYTHONDONTWRITEBYTECODE", "1");
         test
     }
 

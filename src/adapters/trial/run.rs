@@ -126,6 +126,11 @@ impl Trial {
         (live, self.scanner.progress())
     }
 
+    /// How much it has printed, in bytes.
+    pub fn printed(&self) -> u64 {
+        self.read
+    }
+
     fn read_output(&mut self) {
         let at = self.began.elapsed().as_secs_f64();
         let mut buffer = Vec::new();

@@ -110,6 +110,8 @@ pub struct PauseTotal {
 #[serde(default)]
 pub struct StepPoint {
     pub step: Option<u64>,
+    /// Seconds since the start of the command.
+    pub at: Option<f64>,
     pub seconds: Option<f64>,
     pub loss: Option<f64>,
 }

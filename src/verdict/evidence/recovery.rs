@@ -83,6 +83,8 @@ pub struct Checkpoint {
     pub atomic: Option<bool>,
     pub durable: Option<bool>,
     pub storage: Option<Storage>,
+    /// It lay in the test's own folder.
+    pub in_scratch: bool,
 }
 
 /// The disk that a folder lies on, as env documents list them.

@@ -13,6 +13,7 @@ recovery-before-not-likely = how much is likely, nothing known beforehand tells
 recovery-before-each = never more than { $most }: { $runs } runs of at most { $each } (--for), and the time to clear away after each
 recovery-before-within = never more than { $most }, clearing away included (--within)
 recovery-before-no-limit = without a limit (--for limits each run, --within the whole test)
+recovery-before-silence = without a limit (--for limits each run, --within the whole test), but a run that shows nothing for { $silence } is ended
 recovery-before-space = space: at most { $count } checkpoints of { $each } at once, { $most }
 recovery-before-space-open = space: at most { $folders ->
         [one] the folder of one run
@@ -59,6 +60,19 @@ recovery-checkpoint-seen = … whole checkpoint after { $step ->
         [one] one step
        *[other] { $step } steps
     }
+recovery-waiting = … { $phase }: { $steps ->
+        [one] one step
+       *[other] { $steps } steps
+    } after { $elapsed }, { $saved }; Ctrl-C ends the test and keeps what it has learned
+recovery-waiting-silent = … { $phase }: { $steps ->
+        [one] one step
+       *[other] { $steps } steps
+    } after { $elapsed }, { $saved }; nothing new for { $quiet }. Without --for or --within, a run that shows nothing for { $most } is ended; Ctrl-C ends the test and keeps what it has learned
+recovery-waiting-saved = newest checkpoint after { $step ->
+        [one] one step
+       *[other] { $step } steps
+    }
+recovery-waiting-unsaved = no checkpoint yet
 recovery-ended = … { $phase }: { $steps ->
         [one] one step
        *[other] { $steps } steps

@@ -7,14 +7,20 @@ use crate::support::Run;
 
 /// The reports of one verdict in every form, read back.
 fn reports(probe: &Value, flags: &str) -> (Value, [String; 4]) {
-    let run = Run::new(&format!(
-        "verdict --format json --deadline 1h {flags} --report r.html --report r.md --report r.json --report r.xml"
-    ))
-    .file("onecard-probe.json", probe.to_string());
+    reports_of(&[("onecard-probe.json", probe)], &format!("--deadline 1h {flags}"))
+}
+
+fn reports_of(files: &[(&str, &Value)], flags: &str) -> (Value, [String; 4]) {
+    let over = |line: &str| {
+        let run = Run::new(line);
+        files.iter().fold(run, |run, (name, document)| run.file(name, document.to_string()))
+    };
+    let run = over(&format!(
+        "verdict --format json {flags} --report r.html --report r.md --report r.json --report r.xml"
+    ));
     let document = run.json();
     let read = |name: &str| std::fs::read_to_string(run.folder().join(name)).expect("a report");
-    let table =
-        Run::new(&format!("verdict --deadline 1h {flags}")).file("onecard-probe.json", probe.to_string());
+    let table = over(&format!("verdict {flags}"));
     assert_eq!(read("r.json"), run.run().stdout, "the JSON report is the document");
     (document, [table.run().stdout, read("r.md"), read("r.html"), read("r.xml")])
 }
@@ -22,20 +28,23 @@ fn reports(probe: &Value, flags: &str) -> (Value, [String; 4]) {
 /// Words of a text: what stands between blanks and markup.
 fn squeezed(text: &str) -> String {
     let text = text.replace("<br>", " ").replace("<small>", "").replace("</small>", "").replace("<wbr>", "");
+    let text = text.replace("<code>", "").replace("</code>", "").replace('`', "");
     let text = text.replace("&#39;", "'").replace("&apos;", "'").replace("\\_", "_").replace("\\[", "[");
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-#[test]
-fn the_five_formats_agree_on_every_number() {
-    let (document, texts) = reports(&good_probe(), "--price 2.99 --currency USD --memory-limit 40%");
-    let [_, _, _, xml] = &texts;
+/// Every sentence of the document stands in every other form, every figure bare in JUnit and shown in the tables.
+/// Returns how many figures there were.
+#[track_caller]
+fn agree(document: &Value, texts: &[String; 4]) -> usize {
+    let [_, _, _, xml] = texts;
     let mut numbers = 0;
     for row in document["body"]["criteria"].as_array().expect("rows") {
-        for finding in row["findings"].as_array().expect("findings") {
+        let notes = row.get("notes").and_then(Value::as_array).cloned().unwrap_or_default();
+        for finding in row["findings"].as_array().expect("findings").iter().chain(&notes) {
             let sentence = finding["text"].as_str().expect("a sentence");
-            for text in &texts {
-                assert!(squeezed(text).contains(sentence), "{sentence}\nis not in\n{text}");
+            for text in texts {
+                assert!(squeezed(text).contains(&squeezed(sentence)), "{sentence}\nis not in\n{text}");
             }
             for (key, value) in [
                 ("value", &finding["value"]),
@@ -57,13 +66,86 @@ fn the_five_formats_agree_on_every_number() {
                 numbers += 1;
             }
         }
+        let status = format!("name=\"{}\"", row["id"].as_str().expect("an id"));
+        assert!(xml.contains(&status));
     }
-    assert!(numbers > 25, "{numbers}");
+    for step in document["body"]["next_steps"].as_array().expect("steps") {
+        for text in &texts[..3] {
+            assert!(
+                squeezed(text).contains(&squeezed(step["text"].as_str().expect("words"))),
+                "{step}\n{text}"
+            );
+        }
+    }
     let verdict = document["body"]["verdict"].as_str().expect("a verdict").to_uppercase();
-    assert_eq!(verdict, "FAIL");
     for text in &texts[..3] {
         assert!(text.contains(&verdict));
     }
+    numbers
+}
+
+#[test]
+fn the_five_formats_agree_on_every_number() {
+    let (document, texts) = reports(&good_probe(), "--price 2.99 --currency USD --memory-limit 40%");
+    assert!(agree(&document, &texts) > 25);
+    assert_eq!(document["body"]["verdict"], "fail");
+}
+
+#[test]
+fn they_agree_whatever_is_judged() {
+    // A recorded run with its recovery test, estimate and machine.
+    let (document, texts) = reports_of(&[], "--example --price 3.50 --currency USD");
+    assert!(agree(&document, &texts) > 25);
+    let range = json!({"low": 10 * GIB, "expected": 11 * GIB, "high": 12 * GIB});
+    let estimate = json!({"kind": "estimate", "schema": 1, "tool_version": "0.1.0", "body": {
+        "plan": {"method": "full", "seq": 1024, "batch": 8},
+        "model": {"params": 7_000_000_000_u64},
+        "peak": {"allocated": range, "reserved": range, "process": range},
+        "fits": [{"gpu": "rtx-4090", "name": "NVIDIA GeForce RTX 4090", "memory_total": 24 * GIB}],
+        "advice": [{"change": "halve the batch", "flag": "--batch 4", "peak_process": 8 * GIB, "experiment": "same"}]
+    }});
+    let env = json!({"kind": "env", "schema": 1, "tool_version": "0.1.0", "body": {
+        "gpus": [{"index": 0, "name": "NVIDIA H200", "compute_capability": "9.0", "memory": {"total": 140 * GIB}}]
+    }});
+    let e = ("e.json", &estimate);
+    let (document, texts) = reports_of(&[e], "--estimate e.json --deadline 2h");
+    assert!(agree(&document, &texts) > 2);
+    let (document, texts) = reports_of(&[("m.json", &env)], "--env m.json --need bf16");
+    assert!(agree(&document, &texts) > 1);
+    // Gaps in the probe, an estimate of another job, a failed recovery test that damages and cost.
+    let mut gaps = with("/body/steps/step_seconds", Value::Null);
+    set(&mut gaps, "/body/gpus/0/peak_used", Value::Null);
+    set(&mut gaps, "/body/recovery/grade", json!("D"));
+    set(&mut gaps, "/body/recovery/lr_continuous", json!(false));
+    set(&mut gaps, "/body/recovery/loss_continuous", Value::Null);
+    set(&mut gaps, "/body/recovery/survives_damage", json!({"emptied": false, "zeroed_page": true}));
+    set(
+        &mut gaps,
+        "/body/recovery/polite",
+        json!({"seconds": 4.5, "code": 0, "killed": false, "saved": true}),
+    );
+    set(&mut gaps, "/body/recovery/checkpoint/atomic", json!(false));
+    let (document, texts) = reports_of(
+        &[("onecard-probe.json", &gaps), e],
+        "--estimate e.json --deadline 1h --price 2.99 --currency EUR",
+    );
+    assert!(agree(&document, &texts) > 10);
+    let notes = document["body"]["criteria"][3]["notes"].to_string();
+    for id in ["recovery.damage", "recovery.polite", "recovery.atomic"] {
+        assert!(notes.contains(id), "{notes}");
+    }
+    // Several ranks, one of them over the limit.
+    let rank = |rank: u64, used: u64| {
+        let mut document = good_probe();
+        set(&mut document, "/body/context/ranks", json!({"RANK": rank.to_string(), "WORLD_SIZE": "2"}));
+        set(&mut document, "/body/gpus/0/peak_used", json!(used * GIB));
+        document
+    };
+    let (first, second) = (rank(0, 60), rank(1, 139));
+    let (document, texts) =
+        reports_of(&[("a.json", &first), ("b.json", &second)], "--probe a.json --probe b.json --deadline 1h");
+    assert!(agree(&document, &texts) > 20);
+    assert_eq!(document["body"]["verdict"], "fail");
 }
 
 #[test]

@@ -167,9 +167,7 @@ fn what_was_never_seen_counts_as_missing_unless_the_deadline_has_room_for_as_muc
     };
     // 1,046 s at most.
     assert_eq!(judged("2091s", &good_probe()).status, 3);
-    assert!(
-        judged("2091s", &good_probe()).stdout.contains("never seen: an evaluation")
-    );
+    assert!(judged("2091s", &good_probe()).stdout.contains("never seen: an evaluation"));
     assert_eq!(judged("2092s", &good_probe()).status, 0);
     // A cold card alone has an allowance in the total already.
     let mut short = with("/body/duration_seconds", json!(250.0));
@@ -181,6 +179,21 @@ fn what_was_never_seen_counts_as_missing_unless_the_deadline_has_room_for_as_muc
     assert_eq!(told.status, 0, "{}", told.stdout);
     assert!(told.stdout.contains("never seen: the warm card"), "{}", told.stdout);
     assert_eq!(judged("1130s", &short).status, 3);
+}
+
+#[test]
+fn where_the_test_wrote_is_not_where_the_job_writes() {
+    let at = |filesystem: &str| {
+        let mut document = with("/body/recovery/checkpoint/in_scratch", json!(true));
+        set(&mut document, "/body/recovery/checkpoint/storage/filesystem", json!(filesystem));
+        document
+    };
+    expect(&at("nfs4"), "", "recovery.storage", "pass", "pass", "pass");
+    let said = Run::new("verdict --deadline 1h").file("onecard-probe.json", at("nfs4").to_string()).run();
+    assert!(said.stdout.contains("the job must write there as well"), "{}", said.stdout);
+    for local in ["tmpfs", "ext4"] {
+        expect(&at(local), "", "recovery.storage", "undetermined", "unknown", "unknown");
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::commands::Reporter;
 use crate::recovery::Interrupt;
 use crate::recovery::foresee::{Caps, Foreseen, foresee as foreseen_of};
 use crate::recovery::plan::{checkpoints_wanted, phases};
-use crate::recovery::timing::BEYOND;
+use crate::recovery::timing::{BEYOND, SILENCE};
 use crate::units::Bytes;
 use crate::words::{Arg, Message, Problem};
 
@@ -33,6 +33,7 @@ pub(super) fn foresee(
         each: settings.limit.map(|limit| limit.as_secs_f64()),
         whole: settings.within.map(|within| within.as_secs_f64()),
         clearing: (tree::PATIENCE * 2 + LAST_WORD + waits + notice).as_secs_f64(),
+        interrupt: settings.interrupt,
     };
     let mut foreseen = foreseen_of(settings.mode, &known, caps);
     // Those named, else as many as the same command used before, else all that it may use.
@@ -55,7 +56,7 @@ pub(super) fn tell(
     foreseen: &Foreseen,
     reporter: &mut Reporter<'_, '_>,
 ) -> Result<(), Problem> {
-    let all = phases(settings.mode);
+    let all = phases(settings.mode, settings.interrupt);
     let text = Message::new("recovery-plan")
         .with("mode", mode_name(settings.mode))
         .with("count", all.len())
@@ -102,7 +103,7 @@ fn time(settings: &Settings, foreseen: &Foreseen) -> Message {
             .with("runs", foreseen.runs)
             .with("each", Arg::Seconds(each.as_secs_f64())),
         (Some(most), _) => Message::new("recovery-before-within").with("most", Arg::Seconds(most)),
-        (None, _) => Message::new("recovery-before-no-limit"),
+        (None, _) => Message::new("recovery-before-silence").with("silence", Arg::Seconds(SILENCE)),
     };
     Message::new("recovery-before-time").with("likely", likely).with("most", most)
 }

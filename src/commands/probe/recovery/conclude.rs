@@ -86,7 +86,7 @@ pub(super) fn body(
     record.survives_damage = super::faults::survived(&story.damage);
     record.damage.clone_from(&story.damage);
     if let Some((by, signal)) = stopped {
-        let missing = missing(settings.mode, &so_far.seen);
+        let missing = missing(settings.mode, settings.interrupt, &so_far.seen);
         let names = super::talk::names(&missing, Lang::En);
         detail.push(Message::keyed("recovery-stopped-by-", by.key()).with("missing", names).to_string());
         record.stopped = Some(Stopped { by, signal, missing });
@@ -124,7 +124,10 @@ fn of_interrupted(record: &mut RecoveryRecord, interrupted: &Ran, story: &Story)
         record.memory_returned = Some(memory.is_ok());
         record.memory_return_seconds = memory.as_ref().ok().map(std::time::Duration::as_secs_f64);
     }
-    record.checkpoint = story.kept.as_ref().map(|kept| seen(kept, newest));
+    record.checkpoint = story
+        .kept
+        .as_ref()
+        .map(|kept| CheckpointSeen { in_scratch: interrupted.out.is_some(), ..seen(kept, newest) });
 }
 
 fn of_resumed(record: &mut RecoveryRecord, interrupted: &Ran, resumed: &Ran, judged: &Judgement) {
@@ -193,6 +196,7 @@ fn seen(kept: &CheckpointRecord, saved: Option<&Saved>) -> CheckpointSeen {
         durable: saved.and_then(|saved| saved.durable),
         integrity: kept.integrity,
         storage: kept.disk.clone(),
+        in_scratch: false,
         problems: kept.problems.iter().map(ToString::to_string).chain(damaged).collect(),
     }
 }

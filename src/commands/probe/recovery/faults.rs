@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::conclude::shown_path;
-use super::stage::{Halt, Next, Ran, Stage, moved};
+use super::stage::{Halt, Next, Ran, Stage};
+use super::told::moved;
 use super::{Story, resume};
 use crate::adapters::trial::copy;
 use crate::adapters::trial::folder::{Aim, FolderWatch};

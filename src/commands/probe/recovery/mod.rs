@@ -9,6 +9,7 @@ mod known;
 mod settings;
 mod stage;
 mod talk;
+mod told;
 
 use std::path::PathBuf;
 
@@ -16,7 +17,7 @@ pub(super) use journal::read as journaled;
 
 use journal::TestJournal;
 use settings::{Settings, Workspot};
-use stage::{Halt, Next, Ran, Stage};
+use stage::{Halt, Look, Next, Ran, Stage};
 
 use super::{output_path, save};
 use crate::adapters::trial::{Workplace, copy, listen::Listening, vram::Vram};
@@ -31,7 +32,7 @@ use crate::recovery::foresee::Foreseen;
 use crate::recovery::grade::{Judgement, Runs, judge};
 use crate::recovery::plan::{self, checkpoints_wanted};
 use crate::recovery::record::{DamageMet, RecoveryRecord};
-use crate::recovery::timing::{Reference, patience, resumed_enough};
+use crate::recovery::timing::{BEYOND, Reference, patience, resumed_enough};
 use crate::recovery::{Grade, Interrupt, Mode, Phase};
 use crate::render::pages::probe as page;
 use crate::render::pages::recovery as recovery_page;
@@ -66,7 +67,7 @@ pub(super) fn run(args: &ProbeArgs, mode: Mode, reporter: &mut Reporter<'_, '_>)
         reporter.warn(&Message::new("recovery-not-ended").with("names", left.join(", ")));
     }
     journal.remove();
-    let missing = talk::names(&plan::missing(mode, &so_far.seen), reporter.lang);
+    let missing = talk::names(&plan::missing(mode, settings.interrupt, &so_far.seen), reporter.lang);
     let ended = |id: &'static str| Message::new(id).with("missing", missing.clone());
     match went {
         Ok(exit) => Ok(exit),
@@ -120,11 +121,10 @@ fn all_runs(
     let keep = |stage: &Stage<'_, '_, '_>, story: &Story| journal.keep(settings, story, &stage.so_far());
     keep(stage, story);
     let wanted = checkpoints_wanted(settings.mode);
-    if settings.mode >= Mode::Paired {
+    let paired = settings.mode >= Mode::Paired;
+    if paired && settings.interrupt == Interrupt::Kill {
         let mut rule = Reference::default();
-        let order = stage.order(Phase::Uninterrupted, None)?;
-        let ran = stage.run(order, &mut |look| Next::kill_when(rule.enough(&look.standing, wanted)))?;
-        let ran = story.reference.insert(ran);
+        let ran = reference(stage, story, &mut |look| rule.enough(&look.standing, wanted))?;
         let exit = conclude::exit_of(ran);
         let forecast = stage.forecast(ran);
         if let Some(nothing) = conclude::nothing_to_resume(ran) {
@@ -133,10 +133,7 @@ fn all_runs(
         }
         keep(stage, story);
         forecast?;
-        // Its losses are all that is still needed of it.
-        if let Some(out) = story.reference.as_ref().and_then(|ran| ran.out.as_deref()) {
-            copy::remove(out);
-        }
+        drop_files(story.reference.as_ref());
     }
     let order = stage.order(Phase::Interrupted, None)?;
     let out = order.out.clone();
@@ -159,6 +156,13 @@ fn all_runs(
     let original =
         if settings.mode == Mode::Faults { out.as_deref().map(|out| stage.keep(out)) } else { None };
     let original = original.transpose()?;
+    if paired && settings.interrupt == Interrupt::Term {
+        let until = interrupted.observed.newest().map_or(0, |saved| saved.after) + BEYOND;
+        reference(stage, story, &mut |look| look.standing.steps > until)?;
+        drop_files(story.reference.as_ref());
+        keep(stage, story);
+    }
+    let Some(interrupted) = &story.interrupted else { return Ok(Exit::ProbeFailed) };
     let reference = story.reference.as_ref().map(|reference| &reference.observed);
     let newest = interrupted.observed.newest().map_or(0, |saved| saved.after);
     let comparable = (interrupted.observed.made.saturating_sub(newest))
@@ -177,6 +181,24 @@ fn all_runs(
         faults::all(stage, story, &original, &keep)?;
     }
     Ok(exit)
+}
+
+/// The losses of a run are all that is still needed of it.
+fn drop_files(ran: Option<&Ran>) {
+    if let Some(out) = ran.and_then(|ran| ran.out.as_deref()) {
+        copy::remove(out);
+    }
+}
+
+/// The uninterrupted run, until `enough`.
+fn reference<'s>(
+    stage: &mut Stage<'_, '_, '_>,
+    story: &'s mut Story,
+    enough: &mut dyn FnMut(&Look) -> bool,
+) -> Result<&'s Ran, Halt> {
+    let order = stage.order(Phase::Uninterrupted, None)?;
+    let ran = stage.run(order, &mut |look| Next::kill_when(enough(look)))?;
+    Ok(story.reference.insert(ran))
 }
 
 /// Resumes in this folder until enough steps can be compared.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::follow::{Ended, Follow, How};
 use super::settings::{Settings, Workspot};
 use super::talk;
+use super::told::{moved, polite};
 use crate::adapters::files;
 use crate::adapters::machine;
 use crate::adapters::trial::folder::FolderWatch;
@@ -22,7 +23,7 @@ use crate::recovery::grade::ResumeEnd;
 use crate::recovery::observed::Observed;
 use crate::recovery::plan::{Forecast, Learned, forecast};
 use crate::recovery::record::{PhaseSeen, Polite, StoppedBy};
-use crate::recovery::timing::Standing;
+use crate::recovery::timing::{Standing, Waiting, Watcher};
 use crate::units::Bytes;
 use crate::words::{Arg, Message, Problem};
 
@@ -259,7 +260,7 @@ impl<'a, 'r, 's> Stage<'a, 'r, 's> {
             None => self.watch(job.out.as_deref(), trial.began),
         };
         let mut follow = Follow::default();
-        let followed = self.follow(&mut trial, &mut follow, watched.as_ref(), rule);
+        let followed = self.follow(job.phase, &mut trial, &mut follow, watched.as_ref(), rule);
         if let Err(halt) = followed {
             let left_alive = trial.kill();
             self.wait_for_the_end(&mut trial);
@@ -302,12 +303,14 @@ impl<'a, 'r, 's> Stage<'a, 'r, 's> {
     /// Until it has ended.
     fn follow(
         &mut self,
+        phase: Phase,
         trial: &mut Trial,
         follow: &mut Follow,
         watched: Option<&FolderWatch>,
         rule: &mut dyn FnMut(&Look) -> Next,
     ) -> Result<(), Halt> {
         let limit = self.settings.limit;
+        let mut watcher = Watcher::new(limit.or(self.settings.within).is_some());
         loop {
             let news = match self.listening.inbox.recv_timeout(LOOK) {
                 Ok(news) => Some(news),
@@ -336,6 +339,16 @@ impl<'a, 'r, 's> Stage<'a, 'r, 's> {
             self.say_where(follow);
             let hit = watched.is_some_and(|watched| watched.hit().is_some());
             let next = if hit { Next::Kill } else { rule(&Look { elapsed, standing: follow.standing }) };
+            let standing = follow.standing;
+            let signs = trial.printed() + standing.steps + standing.checkpoints + follow.bursts.len() as u64;
+            let next = match watcher.look(signs, elapsed) {
+                Waiting::Hung if next == Next::GoOn => Next::Hung,
+                Waiting::Say { quiet } if next == Next::GoOn => {
+                    self.say(&talk::waiting(phase, elapsed, quiet, &standing));
+                    next
+                }
+                Waiting::Quietly | Waiting::Say { .. } | Waiting::Hung => next,
+            };
             let out_of_time = limit.is_some_and(|limit| elapsed >= limit.as_secs_f64());
             match next {
                 Next::GoOn if !out_of_time => {}
@@ -447,7 +460,8 @@ impl<'a, 'r, 's> Stage<'a, 'r, 's> {
         let start = ran.observed.first_step_at().unwrap_or(ran.seconds);
         let steps = ran.observed.made.saturating_sub(1).max(1);
         let step = (ran.seconds - start).max(0.0) / steps as f64;
-        let coming = forecast(self.settings.mode, Learned { start, run: ran.seconds, step, folder });
+        let learned = Learned { start, run: ran.seconds, step, folder };
+        let coming = forecast(self.settings.mode, self.settings.interrupt, learned);
         self.refined = Some(coming);
         let used = ran.body.as_ref().map_or(0, |body| body.gpus.len() as u64);
         let free = machine::disk_of(self.place.path()).map(|disk| disk.space.free);
@@ -476,24 +490,4 @@ fn cannot(error: &std::io::Error) -> Halt {
         Problem::new(Message::new("recovery-not-begun").with("cause", files::plain(error)))
             .hint(Message::new("recovery-not-begun-hint")),
     )
-}
-
-/// The same file in another folder of the same shape.
-pub(super) fn moved(path: &Path, from: Option<&Path>, to: Option<&Path>) -> PathBuf {
-    match (from.and_then(|from| path.strip_prefix(from).ok()), to) {
-        (Some(inside), Some(to)) => to.join(inside),
-        _ => path.to_owned(),
-    }
-}
-
-fn polite(ran: &Ran, asked_at: f64, standing: Standing, killed: bool) -> Polite {
-    let lasted = ran.body.as_ref().and_then(|body| body.duration_seconds);
-    let newest = ran.observed.newest().map(|saved| saved.after);
-    Polite {
-        seconds: (lasted.unwrap_or(ran.seconds) - asked_at).max(0.0),
-        code: ran.code,
-        signal: ran.signal,
-        killed,
-        saved: newest > standing.newest,
-    }
 }

@@ -3,6 +3,7 @@
 use super::follow::How;
 use super::stage::Ran;
 use crate::recovery::Phase;
+use crate::recovery::timing::{SILENCE, Standing};
 use crate::words::{Arg, Lang, Message};
 
 fn phase_text(phase: Phase) -> Message {
@@ -18,6 +19,23 @@ pub(super) fn names(runs: &[Phase], lang: Lang) -> String {
 
 pub(super) fn begins(phase: Phase) -> Message {
     Message::new("recovery-begins").with("phase", phase_text(phase))
+}
+
+/// Where a run stands that is waited for, and how long that will go on.
+pub(super) fn waiting(phase: Phase, elapsed: f64, quiet: f64, standing: &Standing) -> Message {
+    let saved = match standing.newest {
+        Some(step) => Message::new("recovery-waiting-saved").with("step", step),
+        None => Message::new("recovery-waiting-unsaved"),
+    };
+    let silent = quiet >= elapsed / 2.0;
+    let id = if silent { "recovery-waiting-silent" } else { "recovery-waiting" };
+    Message::new(id)
+        .with("phase", phase_text(phase))
+        .with("elapsed", Arg::Seconds(elapsed))
+        .with("steps", standing.steps)
+        .with("saved", saved)
+        .with("quiet", Arg::Seconds(quiet))
+        .with("most", Arg::Seconds(SILENCE))
 }
 
 pub(super) fn ended(ran: &Ran) -> Message {
