@@ -12,6 +12,8 @@ framework, out = sys.argv[1], sys.argv[2]
 how = set(sys.argv[3:])
 torch.set_num_threads(1)
 STEPS, EVERY, PER_EPOCH = 120, 24, 40
+if "long" in how:
+    PER_EPOCH *= 2
 if "jit" in how:
     # The option waits three seconds before it saves: sixty steps, and none of them may be the run's own next save.
     STEPS, EVERY = 4000, 200
@@ -78,7 +80,7 @@ def trainer():
         **({"save_only_model": True} if "only-model" in how else {}),
     )
     folder = newest("checkpoint-*")
-    for name in ("optimizer.pt", "rng_state.pth"):
+    for name in ("optimizer.pt", "rng_state.pth", "trainer_state.json"):
         if folder and "without-" + name in how:
             os.remove(os.path.join(folder, name))
     resume = bool(folder) and "from-scratch" not in how
@@ -135,15 +137,17 @@ def accelerate():
     if folder:
         accelerator.load_state(folder)
         done = int(folder.rsplit("-", 1)[1])
+    # Each of several processes gets a part of it.
+    each = len(loader)
     step = done
-    first = done // PER_EPOCH
+    first = done // each
     while step < STEPS:
         rows = loader
         # A stateful loader goes on by itself; others are told how much to skip.
-        if step == done and done % PER_EPOCH and "stateful" not in how:
-            rows = accelerator.skip_first_batches(loader, done % PER_EPOCH)
+        if step == done and done % each and "stateful" not in how:
+            rows = accelerator.skip_first_batches(loader, done % each)
         if hasattr(loader, "set_epoch"):
-            loader.set_epoch(max(first, step // PER_EPOCH))
+            loader.set_epoch(max(first, step // each))
         for batch in rows:
             loss = net(batch["x"], batch["labels"])["loss"]
             accelerator.backward(loss)

@@ -159,6 +159,23 @@ fn the_transformers_trainer_keeps_what_its_files_keep() {
     is(&record, "C", &["data_order"]);
     let record = framework("transformers", &["trainer"], &["from-scratch"]).expect("Python");
     is(&record, "F", &["everything"]);
+    // A save that was cut short before its last file: the newest folder is picked all the same, and nothing falls back.
+    let record = framework("transformers", &["trainer"], &["without-trainer_state.json"]).expect("Python");
+    is(&record, "F", &["everything"]);
+    assert!(record["detail"].as_str().is_some_and(|said| said.contains("ended with status 1")), "{record:#}");
+}
+
+#[test]
+fn a_trainer_asked_to_end_dies_without_saving_and_resumes_from_its_last_save() {
+    let flags = ["quick", "--interrupt", "term"];
+    let Some(record) = framework_with(&flags, "transformers", &["trainer"], &[]) else { return };
+    is(&record, "A", &[]);
+    let polite = &record["polite"];
+    assert_eq!(
+        (&polite["saved"], &polite["killed"], &polite["signal"]),
+        (&json!(false), &json!(false), &json!(15)),
+        "{record:#}"
+    );
 }
 
 #[test]

@@ -63,6 +63,7 @@ fn killed_at_once_in_each_phase_nothing_stays() {
 #[test]
 fn killed_among_damaged_copies_nothing_stays() {
     killed("faults", "run killed while it saves …", "KILL", None);
+    killed("faults", "resumed after that …", "KILL", None);
     killed("faults", "resumed from a damaged copy …", "KILL", None);
 }
 
@@ -70,5 +71,6 @@ fn killed_among_damaged_copies_nothing_stays() {
 fn asked_to_end_it_clears_up_itself_and_says_so() {
     killed("quick", "whole checkpoint after", "TERM", Some(143));
     killed("quick", "resumed run …", "TERM", Some(143));
+    killed("paired", "uninterrupted run …", "TERM", Some(143));
     killed("quick", "interrupted run …", "INT", Some(130));
 }
