@@ -133,6 +133,7 @@ pub struct Tower {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one independent fact of a layer")]
 pub struct Layer {
     pub norms: Vec<(NormSite, Norm)>,
     pub attention: Attention,

@@ -73,8 +73,11 @@ fn memory_at_rest_is_told_once_a_second_and_read_all_the_time() {
 fn both_ends_of_a_step_are_kept_and_reading_is_faster_while_memory_moves() {
     // Moves for half of the time; the period of 100 ms alone would give 10 readings a second.
     let moving = |t: f64| Some(if t < 0.6 { 100 } else { 200 + (t * 50.0) as u64 });
-    let (n, points) = points(&sampled(moving, 100, 1300));
-    assert!(n > 16, "{n} readings");
+    let (_, points) = points(&sampled(moving, 100, 1300));
+    let moved = points.windows(2).filter(|pair| pair[0].1 > 100).map(|pair| pair[1].0 - pair[0].0);
+    // The closest two: on a loaded machine the others may be late.
+    let closest = moved.fold(f64::INFINITY, f64::min);
+    assert!(closest < 0.075, "{closest} s apart: {points:?}");
     let last_low = points.iter().rposition(|(_, used)| *used == 100).expect("the level before");
     let gap = points[last_low + 1].0 - points[last_low].0;
     assert!((0.0..0.4).contains(&gap), "{points:?}");

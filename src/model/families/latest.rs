@@ -48,7 +48,7 @@ pub(super) fn axk2(c: &Config) -> Result<ModelShape, Problem> {
             );
         }
         let mixture = matches!(layer.ffn, Ffn::Moe(_));
-        for _ in 0..1 + usize::from(mixture) {
+        for _ in 0..=usize::from(mixture) {
             layer.side.push(linear("fc1", hidden, rank, false, Role::Projection));
             layer.side.push(linear("fc2", rank, hidden, false, Role::Projection));
         }
