@@ -126,6 +126,7 @@ pub(super) fn diffllama(c: &Config) -> Result<ModelShape, Problem> {
             .map(|name| tensor(name, &[dim], Role::Attention))
             .to_vec();
     });
-    shape.exactness = Exactness::Uncompared;
+    // 4 % above the one step measured on a card, under autocast.
+    shape.exactness = Exactness::Counted;
     Ok(shape)
 }
