@@ -125,6 +125,7 @@ pub fn judge(runs: Runs<'_>) -> Judgement {
     }
     judged.rerun = runs.reference.map(|reference| compare(reference, interrupted, 0, 0.0));
     let repeatable = judged.rerun.as_ref().is_some_and(is_repeatable);
+    let measured_to = judged.rerun.as_ref().and_then(|rerun| Some(rerun.pairs.last()?.step));
     let floor = judged.rerun.as_ref().filter(|_| repeatable).map_or(0.0, spread);
     let reference = runs.reference.filter(|_| repeatable);
     if judged.rerun.is_some() && !repeatable {
@@ -147,7 +148,17 @@ pub fn judge(runs: Runs<'_>) -> Judgement {
     judged.by_reference = by_reference;
     judged.step_continuous = step_continuous(interrupted, resumed, from);
     judged.lr_continuous = (comparison.rates > 0).then(|| comparison.rate_differs.is_none());
-    decide(judged, comparison, resumed, floor)
+    let equal = is_equal(&comparison, floor, measured_to);
+    decide(judged, comparison, resumed, floor, equal)
+}
+
+/// Equal at every step, or as near as two runs of the command are at the steps that both made: what two runs differ by
+/// grows from step to step, and nobody measured it further on.
+fn is_equal(comparison: &Comparison, floor: f64, measured_to: Option<u64>) -> bool {
+    let Some(first) = comparison.first_differing else { return !comparison.pairs.is_empty() };
+    let measured = measured_to.filter(|last| floor > 0.0 && first > *last);
+    let within = |last: u64| comparison.pairs.iter().filter(|pair| pair.step <= last).count();
+    measured.is_some_and(|last| within(last) >= FEWEST_PAIRS)
 }
 
 fn graded(mut judged: Judgement, grade: Grade, lost: Vec<Lost>) -> Judgement {
@@ -302,9 +313,14 @@ fn step_continuous(interrupted: &Observed, resumed: &Observed, from: u64) -> Opt
     }
 }
 
-fn decide(mut judged: Judgement, comparison: Comparison, resumed: &Observed, floor: f64) -> Judgement {
+fn decide(
+    mut judged: Judgement,
+    comparison: Comparison,
+    resumed: &Observed,
+    floor: f64,
+    exact: bool,
+) -> Judgement {
     let pairs = comparison.pairs.len();
-    let exact = pairs > 0 && comparison.first_differing.is_none();
     let first_exact = comparison.first_difference.is_some_and(|difference| difference <= floor);
     let (ratio, correlation) = (comparison.ratio, comparison.correlation);
     if comparison.rate_constant && comparison.rates > 0 {

@@ -142,3 +142,32 @@ fn what_two_runs_of_the_command_differ_by_counts_as_equal() {
     let unseeded = judged(Some(&reference), &RESUMED);
     assert_eq!((unseeded.grade, unseeded.by_reference), (Some(Grade::A), false));
 }
+
+/// As on an H200 in bf16: two runs differ by little, and by more with each step; the resumed run was held against the
+/// uninterrupted one for twenty steps beyond those that two uninterrupted runs had made.
+#[test]
+fn what_two_runs_differ_by_is_not_known_beyond_the_steps_that_both_made() {
+    let grown = |seed: u64| move |step: u64| 1e-7 * (step * step) as f64 * loss(step, seed);
+    let reference = run(&Draft { count: 90, loss: |step| loss(step, 1), ..PLAIN });
+    let mut interrupted = run(&PLAIN);
+    for point in &mut interrupted.points {
+        point.loss = point.loss.map(|loss| loss + grown(8)(point.made));
+    }
+    let late = |from: u64| {
+        let mut resumed = run(&RESUMED);
+        for point in &mut resumed.points {
+            // From this step of the job on, more than three times what was measured.
+            let step = RESUMED.first + point.made - 1;
+            point.loss = point.loss.map(|loss| if step < from { loss } else { loss + 0.005 });
+        }
+        let runs = Runs {
+            reference: Some(&reference),
+            interrupted: &interrupted,
+            resumed: &resumed,
+            end: ResumeEnd::Went,
+        };
+        judge(runs)
+    };
+    assert_eq!(late(55).grade, Some(Grade::A), "{:?}", late(55));
+    assert_ne!(late(45).grade, Some(Grade::A), "within what was measured it is a difference");
+}
