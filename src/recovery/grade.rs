@@ -209,6 +209,9 @@ pub fn where_from(interrupted: &Observed, resumed: &Observed, floor: f64) -> Opt
     }
     // Where the losses of the first steps fit, newest checkpoint first.
     let mut places: Vec<u64> = interrupted.saved.iter().rev().map(|saved| saved.after).collect();
+    // A save in the background is whole some steps after those that it holds; the program's own numbers tell which.
+    let behind = |shift: &u64| interrupted.newest().is_some_and(|newest| *shift < newest.after);
+    places.extend(printed_shift(interrupted, resumed).filter(behind));
     places.push(0);
     let fits = |from: &&u64| {
         let head: Vec<Pair> =
@@ -225,10 +228,7 @@ pub fn where_from(interrupted: &Observed, resumed: &Observed, floor: f64) -> Opt
     if printed_anew(interrupted, resumed) && looks_like_a_start(interrupted, resumed, newest) {
         return Some(0);
     }
-    if interrupted.numbered == Numbered::Log
-        && resumed.numbered == Numbered::Log
-        && interrupted.printed_every == Some(1)
-        && let Some(shift) = resumed.printed_first?.checked_sub(interrupted.printed_first?)
+    if let Some(shift) = printed_shift(interrupted, resumed)
         && interrupted.saved.iter().any(|saved| saved.after == shift)
     {
         return Some(shift);
@@ -245,6 +245,13 @@ pub fn where_from(interrupted: &Observed, resumed: &Observed, floor: f64) -> Opt
         (Some((square, from)), Some(of_newest)) if square < 0.5 * of_newest => Some(from),
         _ => Some(newest),
     }
+}
+
+/// How many steps further on the resumed run's printed numbers begin, where each step is printed.
+fn printed_shift(interrupted: &Observed, resumed: &Observed) -> Option<u64> {
+    let logs = interrupted.numbered == Numbered::Log && resumed.numbered == Numbered::Log;
+    let shift = || resumed.printed_first?.checked_sub(interrupted.printed_first?);
+    shift().filter(|shift| logs && interrupted.printed_every == Some(1) && *shift > 0)
 }
 
 fn printed_anew(interrupted: &Observed, resumed: &Observed) -> bool {

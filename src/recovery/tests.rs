@@ -171,3 +171,24 @@ fn what_two_runs_differ_by_is_not_known_beyond_the_steps_that_both_made() {
     assert_eq!(late(55).grade, Some(Grade::A), "{:?}", late(55));
     assert_ne!(late(45).grade, Some(Grade::A), "within what was measured it is a difference");
 }
+
+#[test]
+fn a_save_in_the_background_holds_the_steps_that_the_program_says() {
+    let printed = |draft: &Draft, after: Option<u64>| {
+        let mut seen = run(&Draft { numbers: false, ..*draft });
+        seen.numbered = Numbered::Log;
+        (seen.printed_first, seen.printed_every) = (Some(draft.first), Some(1));
+        seen.saved = after.map(|after| Saved { after, ..Saved::default() }).into_iter().collect();
+        seen
+    };
+    // The state of step 30, on the disk after step 34.
+    let interrupted = printed(&PLAIN, Some(34));
+    let judged = |loss: fn(u64) -> f64| {
+        let resumed = printed(&Draft { loss, ..RESUMED }, None);
+        judge(Runs { reference: None, interrupted: &interrupted, resumed: &resumed, end: ResumeEnd::Went })
+    };
+    let whole = judged(|step| loss(step, 1));
+    assert_eq!((whole.grade, whole.resumed_from), (Some(Grade::A), Some(30)), "{whole:?}");
+    assert_eq!((whole.step_continuous, whole.lr_continuous), (Some(true), Some(true)));
+    assert!(!matches!(judged(|step| loss(step, 2)).grade, Some(Grade::A | Grade::B)));
+}
