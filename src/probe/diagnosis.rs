@@ -112,8 +112,7 @@ fn memory(stretch: &Stretch, host: &HostRecord, causes: &mut Causes) {
         let evidence = Message::new("probe-waited-memory").with("share", Arg::Share(stalled));
         causes.add("host_memory", evidence, "probe-advice-host-memory");
     }
-    // Ten pages a second from swap hold up a process for a good part of each second on a disk.
-    if stretch.host.fault_rate >= 10.0 {
+    if faults(stretch) && stalled >= SWAPPING {
         let evidence =
             Message::new("probe-waited-faults").with("rate", Arg::Number(stretch.host.fault_rate, 0));
         causes.add("swap", evidence, "probe-advice-host-memory");
@@ -133,7 +132,19 @@ fn storage(stretch: &Stretch, causes: &mut Causes) {
             .with("share", Arg::Share(share))
             .with("rate", Bytes(stretch.host.read_rate.max(0.0) as u64));
         causes.add("storage", evidence, "probe-advice-storage");
+    } else if faults(stretch) && stretch.host.memory_stalled_share < SWAPPING {
+        let rate = Arg::Number(stretch.host.fault_rate, 0);
+        causes.add("storage", Message::new("probe-waited-mapped").with("rate", rate), "probe-advice-storage");
     }
+}
+
+/// Waiting for a page that was swapped out counts as a stall for want of memory (PSI), reading a mapped file for the
+/// first time does not: a loader's files and libraries fault as swap does.
+const SWAPPING: f64 = 0.01;
+
+/// Ten pages a second hold up a process for a good part of each second on a disk.
+fn faults(stretch: &Stretch) -> bool {
+    stretch.host.fault_rate >= 10.0
 }
 
 fn cpu(stretch: &Stretch, causes: &mut Causes) {
@@ -195,7 +206,10 @@ mod tests {
         assert_eq!(found(0.3, HostStretch { cores_used: 7.8, ..thread }, &record), ["cpu"]);
         let workers = HostStretch { cores_used: 4.1, busy_helpers: Some(4.0), ..thread };
         assert_eq!(found(0.3, workers, &record), ["data_loading"]);
-        assert_eq!(found(0.3, HostStretch { fault_rate: 80.0, ..idle }, &record), ["swap"]);
+        let faulting = HostStretch { fault_rate: 80.0, ..idle };
+        assert_eq!(found(0.3, HostStretch { memory_stalled_share: 0.02, ..faulting }, &record), ["swap"]);
+        // A machine without swap reads its libraries and mapped weights the same way.
+        assert_eq!(found(0.3, faulting, &record), ["storage"]);
         assert_eq!(found(0.3, HostStretch { memory_stalled_share: 0.3, ..idle }, &record), ["host_memory"]);
         let full = HostRecord { shm_peak_used: Some(Bytes(63)), shm_total: Some(Bytes(64)), ..record };
         assert_eq!(found(0.3, idle, &full), ["shm"]);

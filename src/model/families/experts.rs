@@ -308,19 +308,9 @@ pub(super) fn lfm2_moe(c: &Config) -> Result<ModelShape, Problem> {
 
 /// Granite with sinks and sliding layers, which only eager attention runs.
 pub(super) fn granite_swa(c: &Config) -> Result<ModelShape, Problem> {
-    let mut r = Recipe::llama(c)?;
-    r.embed.scaled = true;
-    r.logits_scaled = true;
+    let mut r = super::llama::scaled(c)?;
     if c.model_type() == "granitemoe_swa" {
-        let (experts, top_k) = experts(c)?;
-        let facts = Facts { experts, top_k, width: r.width, shared_width: 0, peft_rewrites: false };
-        let mut moe = mixture(c, r.hidden, &facts);
-        "router".clone_into(&mut moe.router.name);
-        if let Some(width) = c.positive("shared_intermediate_size")? {
-            let act = activation(c.text("hidden_act").unwrap_or("silu"));
-            moe.shared = Some(fused_mlp(r.hidden, width, false, act, ["input_linear", "output_linear"]));
-        }
-        r.ffn = Ffn::Moe(moe);
+        r.ffn = Ffn::Moe(super::moe::granite_experts(c, &r)?);
     }
     with_sinks(c, r, |i| i % 4 != 0)
 }
@@ -337,9 +327,7 @@ pub(super) fn jais2(c: &Config) -> Result<ModelShape, Problem> {
 
 /// HyperCLOVA X: Granite's factors, with norms after each part where the file says so.
 pub(super) fn hyperclovax(c: &Config) -> Result<ModelShape, Problem> {
-    let mut r = Recipe::llama(c)?;
-    r.embed.scaled = true;
-    r.logits_scaled = true;
+    let mut r = super::llama::scaled(c)?;
     if c.flag("use_post_norm").unwrap_or(true) {
         r.sites = vec![NormSite::AttentionIn, NormSite::AttentionOut, NormSite::FfnIn, NormSite::FfnOut];
     }

@@ -51,10 +51,14 @@ pub(super) fn qwen3(c: &Config) -> Result<ModelShape, Problem> {
 }
 
 pub(super) fn granite(c: &Config) -> Result<ModelShape, Problem> {
+    Ok(scaled(c)?.build(c, |_, _| {}))
+}
+
+/// Llama with factors on embeddings and logits.
+pub(super) fn scaled(c: &Config) -> Result<Recipe, Problem> {
     let mut r = Recipe::llama(c)?;
-    r.embed.scaled = true;
-    r.logits_scaled = true;
-    Ok(r.build(c, |_, _| {}))
+    (r.embed.scaled, r.logits_scaled) = (true, true);
+    Ok(r)
 }
 
 /// Every fourth layer has no positions.

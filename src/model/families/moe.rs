@@ -174,9 +174,13 @@ pub(super) fn phimoe(c: &Config) -> Result<ModelShape, Problem> {
 }
 
 pub(super) fn granitemoe(c: &Config) -> Result<ModelShape, Problem> {
-    let mut r = Recipe::llama(c)?;
-    r.embed.scaled = true;
-    r.logits_scaled = true;
+    let mut r = super::llama::scaled(c)?;
+    r.ffn = Ffn::Moe(granite_experts(c, &r)?);
+    Ok(r.build(c, |_, _| {}))
+}
+
+/// Granite's experts, with a fused feed-forward beside them where the file has its width.
+pub(super) fn granite_experts(c: &Config, r: &Recipe) -> Result<Moe, Problem> {
     let (experts, top_k) = experts(c)?;
     let facts = Facts { experts, top_k, width: r.width, shared_width: 0, peft_rewrites: false };
     let mut moe = mixture(c, r.hidden, &facts);
@@ -185,8 +189,7 @@ pub(super) fn granitemoe(c: &Config) -> Result<ModelShape, Problem> {
         let act = activation(c.text("hidden_act").unwrap_or("silu"));
         moe.shared = Some(fused_mlp(r.hidden, width, false, act, ["input_linear", "output_linear"]));
     }
-    r.ffn = Ffn::Moe(moe);
-    Ok(r.build(c, |_, _| {}))
+    Ok(moe)
 }
 
 /// GLM-4.5 and dots.llm1: the first layers are dense, shared experts run beside the routed ones.

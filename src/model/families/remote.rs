@@ -1,5 +1,5 @@
 //! Decoders whose code comes with the weights (`trust_remote_code`). Source of each fact: the modelling file in the
-//! model's own repository on the hub, and vLLM's implementation of it.
+//! model's own repository on the hub. Counts of Orion, `TeleChat`, Ling, XVERSE and Skywork were held against none.
 
 use super::decoder::{Recipe, head_norm};
 use super::moe::{Facts, mixture};

@@ -18,6 +18,7 @@ probe-waited-oom-kills = the host's out-of-memory killer ended { $kills } { $kil
        *[other] processes
     } while the GPU was busy { $utilization } of the time
 probe-waited-faults = { $rate } pages a second came back from disk (swap) while the GPU was busy { $utilization } of the time
+probe-waited-mapped = { $rate } pages a second of mapped files were read from disk while the GPU was busy { $utilization } of the time
 probe-waited-storage = processes waited for storage in { $share } of the readings (reading { $rate } a second) while the GPU was busy { $utilization } of the time
 probe-waited-cpu = the CPUs that the job may use were { $share } busy while the GPU was busy { $utilization } of the time
 probe-waited-thread = one process kept { $cores } cores busy and the rest of the job none, while the GPU was busy { $utilization } of the time

@@ -15,6 +15,7 @@ probe-throttled = GPU { $index }：{ $share } 的读数中频率被压低（{ $r
 probe-waited-unknown = GPU 有 { $utilization } 的时间在忙，而存储、内存和 CPU 都看不出原因
 probe-waited-oom-kills = 主机的内存不足杀手结束了 { $kills } 个进程，GPU 有 { $utilization } 的时间在忙
 probe-waited-faults = 每秒有 { $rate } 页从磁盘换回（swap），GPU 有 { $utilization } 的时间在忙
+probe-waited-mapped = 每秒从磁盘读入 { $rate } 页映射文件，GPU 有 { $utilization } 的时间在忙
 probe-waited-storage = { $share } 的读数中进程在等存储（每秒读 { $rate }），GPU 有 { $utilization } 的时间在忙
 probe-waited-cpu = 任务可用的 CPU 有 { $share } 在忙，GPU 有 { $utilization } 的时间在忙
 probe-waited-thread = 一个进程占满 { $cores } 个核，任务的其余部分一个也没用，GPU 有 { $utilization } 的时间在忙
